@@ -1,0 +1,101 @@
+"""Every number a user may turn, with its unit and its default. Frozen; checked once, when built.
+
+Nothing here acts: the tiers read these values, and the file that uses a number explains it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+
+from shared_core.errors import InvalidInput
+
+DAY_SECONDS = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """The constants of ``score = alpha * recency + beta * attention`` for one tier.
+
+    ``time_scale`` is in seconds; ``evidence_weight`` in [0, 1]; ``alpha, beta >= 0``, not both 0.
+    """
+
+    alpha: float = 0.4
+    beta: float = 0.6
+    time_scale: float = 300.0
+    evidence_weight: float = 0.25
+
+    def __post_init__(self) -> None:
+        for name in ("alpha", "beta"):
+            _check(f"Rule.{name}", getattr(self, name), low=0.0)
+        if self.alpha == 0 and self.beta == 0:
+            raise InvalidInput("Rule: alpha and beta must not both be 0; give one of them a positive weight")
+        _check("Rule.time_scale", self.time_scale, low=0.0, open_low=True)
+        _check("Rule.evidence_weight", self.evidence_weight, low=0.0, high=1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallWeights:
+    """What each part of a recall score weighs. One set for all; see ``long_term/recall.py``."""
+
+    lexical: float = 0.5
+    semantic: float = 0.5
+    next_neighbour: float = 0.3
+    second_neighbour: float = 0.1
+    session: float = 0.5
+    speaker: float = 0.8
+    role: float = 0.6
+    recency: float = 0.05
+    importance: float = 0.1
+
+    def __post_init__(self) -> None:
+        for spec in fields(self):
+            _check(f"RecallWeights.{spec.name}", getattr(self, spec.name), low=0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All settings of one ``TieredMemory``.
+
+    Long term: ``long_term`` (the rule), ``decay`` (share of importance left after one day without
+    access, in (0, 1]), ``recall``, ``recall_tokens`` (room reserved for recalled memories in every
+    prompt, a constant), ``recall_k`` (hits a turn asks for), ``victims`` (``"archive"`` or
+    ``"delete"``), ``max_text_bytes`` (larger texts are refused), ``max_windows`` (vectors per text).
+    Mid term: ``mid_term`` (the rule), ``cache_bytes`` and ``cache_items`` (bounds of each cache),
+    ``max_entry_share`` (an entry above this share of the byte bound is not stored),
+    ``persist_caches`` (keep tool and response caches in the memory's file).
+    ``count_tokens`` counts the tokens of a text; None uses ``text.estimate_tokens``.
+    """
+
+    long_term: Rule = field(default_factory=lambda: Rule(time_scale=30 * DAY_SECONDS))
+    mid_term: Rule = field(default_factory=Rule)
+    decay: float = 0.995
+    recall: RecallWeights = field(default_factory=RecallWeights)
+    recall_k: int = 8
+    recall_tokens: int = 800
+    victims: str = "archive"
+    max_text_bytes: int = 4 * 2**20
+    max_windows: int = 32
+    cache_bytes: int = 64 * 2**20
+    cache_items: int = 100_000
+    max_entry_share: float = 0.2
+    persist_caches: bool = True
+    count_tokens: Callable[[str], int] | None = None
+
+    def __post_init__(self) -> None:
+        _check("Settings.decay", self.decay, low=0.0, high=1.0, open_low=True)
+        _check("Settings.max_entry_share", self.max_entry_share, low=0.0, high=1.0, open_low=True)
+        for name in ("recall_k", "recall_tokens"):
+            _check(f"Settings.{name}", getattr(self, name), low=0)
+        for name in ("max_text_bytes", "max_windows", "cache_bytes", "cache_items"):
+            _check(f"Settings.{name}", getattr(self, name), low=1)
+        if self.victims not in ("archive", "delete"):
+            raise InvalidInput(f"Settings.victims: expected 'archive' or 'delete', got {self.victims!r}")
+
+
+def _check(name: str, value: float, *, low: float, high: float = math.inf, open_low: bool = False) -> None:
+    ok = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not ok or value > high or value < low or (open_low and value == low):
+        bounds = f"{'above' if open_low else 'at least'} {low:g}" + ("" if high == math.inf else f" and at most {high:g}")
+        raise InvalidInput(f"{name}: expected a number {bounds}, got {value!r}")

@@ -1,0 +1,251 @@
+"""The contract every backend keeps: three small protocols, all filtered by scope in the store itself.
+
+- ``MemoryRows``: the rows of long-term memory, with a change feed from which indexes are rebuilt.
+- ``Blobs``: keyed bytes with expiry and tags (caches, key-value adapters).
+- ``Logs``: append-only conversation trees with content-addressed bodies.
+
+What holds for all of them: a scope is compared code point by code point; a call is one transaction,
+all or nothing; what a call returned is durable (blobs: consistent) and visible to every process; a
+row that cannot be read is skipped and counted in ``unreadable``. No scoring, no clock, no ids here:
+times and ids come in as arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from shared_core.records import Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A conversation node under which a memory was written."""
+
+    session: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewMemory:
+    """One write: the memory as asked for, and what the store needs to place it.
+
+    ``merge_key`` is None for a write with an explicit id (never merged). ``terms`` are the index
+    tokens of the text; ``vectors`` is float32 bytes of shape (windows, dimension) or None, made by
+    the model named in ``embedder``.
+    """
+
+    memory: Memory
+    merge_key: bytes | None
+    terms: str
+    embedder: str | None = None
+    vectors: bytes | None = None
+    source: Source | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRow:
+    """One stored memory with what the index needs.
+
+    ``row`` grows with insertion order and is never reused. ``evidence`` is NaN until there is any.
+    ``superseded_at`` is the event time of the successor. ``sources`` is empty when the memory was
+    (also) written outside any conversation, and is then visible everywhere.
+    """
+
+    row: int
+    memory: Memory
+    terms: str
+    evidence: float
+    superseded_at: float | None
+    embedder: str | None
+    vectors: bytes | None
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What happened in a scope since a version: rows to insert or replace, rows to drop.
+
+    ``reset`` means the feed does not reach back that far: start from an empty index.
+    """
+
+    version: int
+    rows: tuple[MemoryRow, ...]
+    dropped: tuple[int, ...]
+    reset: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Facts about reads, flushed with the next write: times in epoch seconds, a count to add."""
+
+    id: str
+    last_accessed: float
+    count: int
+    evidence: float | None = None
+
+
+class MemoryRows(Protocol):
+    """Rows of long-term memory."""
+
+    def version(self, scope: str) -> int:
+        """The number of the scope's last change; 0 for an unknown scope. Cheap: asked on every recall."""
+
+    def changes(self, scope: str, since: int, embedder: str | None) -> Changes:
+        """Everything after version ``since``. Vectors are included only where ``embedder`` made them."""
+
+    def add(self, items: Sequence[NewMemory], accesses: Mapping[str, Sequence[Access]] = ...) -> list[tuple[Memory, bool]]:
+        """Write the items in order, in one transaction; return each stored memory and whether it is new.
+
+        An item with a merge key equal to that of a live memory of its scope strengthens that one
+        (access count + 1, times, sources, tags). An explicit id with the same text is a no-op;
+        with another text it raises DuplicateId and nothing is written. An item with a subject
+        supersedes the live memories of that subject. ``accesses`` (by scope) are flushed with it.
+        """
+
+    def get(self, scope: str, ids: Sequence[str]) -> list[Memory | None]:
+        """The memories with these ids, in order; None where the scope has none."""
+
+    def list(self, scope: str, *, status: str | None, limit: int | None) -> list[Memory]:
+        """Newest first; ``status`` None means every status."""
+
+    def supersede(self, scope: str, id: str, item: NewMemory) -> Memory:
+        """Write ``item`` and mark ``id`` superseded at the item's time, in one transaction. NotFound if absent."""
+
+    def delete(self, scope: str, ids: Sequence[str]) -> int:
+        """Erase rows, index and sources; return how many there were."""
+
+    def set_status(self, scope: str, ids: Sequence[str], status: str) -> int:
+        """Change the status of these memories; return how many changed."""
+
+    def set_pinned(self, scope: str, id: str, pinned: bool) -> None:
+        """Pin or unpin. NotFound if the scope has no such memory."""
+
+    def touch(self, scope: str, accesses: Sequence[Access]) -> None:
+        """Flush read facts alone (``add`` does it along with a write)."""
+
+    def set_vectors(self, scope: str, embedder: str, vectors: Mapping[int, bytes]) -> None:
+        """Fill in vectors by row number; rows that are gone are ignored."""
+
+    def scopes(self) -> list[str]:
+        """Every scope that holds memories, sorted by code point."""
+
+    def embedder(self) -> tuple[str, int] | None:
+        """Fingerprint and dimension of the model whose vectors the storage holds, or None."""
+
+    def set_embedder(self, fingerprint: str, dimension: int) -> None:
+        """Name the model; vectors of another one are dropped in the same transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A stored value with its facts; ``expires_at`` None means never."""
+
+    key: str
+    value: bytes
+    created_at: float
+    expires_at: float | None = None
+    tags: tuple[str, ...] = ()
+
+
+class Blobs(Protocol):
+    """Keyed bytes. A namespace separates users of the table; keys are any text."""
+
+    def get(self, scope: str, namespace: str, keys: Sequence[str], *, now: float) -> list[Blob | None]:
+        """Values in order; None where absent, expired, or created after ``now``."""
+
+    def put(self, scope: str, namespace: str, blobs: Sequence[Blob]) -> None:
+        """Insert or replace all of them in one transaction; a later duplicate key wins."""
+
+    def delete(self, scope: str, namespace: str, keys: Sequence[str]) -> int:
+        """Remove these keys; return how many there were."""
+
+    def delete_tagged(self, scope: str | None, namespace: str, tag: str) -> int:
+        """Remove every blob carrying the tag; ``scope`` None reaches every scope."""
+
+    def keys(self, scope: str, namespace: str, *, prefix: str = "", now: float) -> list[str]:
+        """Live keys with this literal prefix, in insertion order (an overwrite keeps its place)."""
+
+    def namespaces(self, scope: str, *, prefix: str = "") -> list[str]:
+        """Namespaces that hold anything, sorted."""
+
+    def clear(self, scope: str | None, namespace: str) -> int:
+        """Remove the whole namespace; ``scope`` None reaches every scope."""
+
+    def generation(self, scope: str) -> int:
+        """A counter that ``bump`` moves: an answer built before a forget is recognised by it."""
+
+    def bump(self, scope: str) -> int:
+        """Move the scope's generation on and return it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogNode:
+    """One message of a conversation tree. ``depth`` is 1 for the first message of a path."""
+
+    id: str
+    parent: str | None
+    depth: int
+    body: Any
+    created_at: float
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Logs(Protocol):
+    """Append-only conversation trees, one per (scope, session), each with a movable head."""
+
+    def head(self, scope: str, session: str) -> str | None:
+        """The node the session stands on; None at the root or when unknown."""
+
+    def append(self, scope: str, session: str, parent: str | None, nodes: Sequence[tuple[str, Any]], now: float) -> None:
+        """Add (id, JSON body) pairs as a chain under ``parent`` and move the head to the last one, atomically."""
+
+    def move(self, scope: str, session: str, node: str | None, *, kind: str, now: float) -> None:
+        """Move the head. NotFound if the node is not of this session's tree."""
+
+    def replace(self, scope: str, session: str, nodes: Sequence[tuple[str, Any]], now: float) -> None:
+        """Start a new path from the root with these nodes and move the head to its end, atomically."""
+
+    def path(self, scope: str, session: str, node: str | None, *, last: int | None = None) -> list[LogNode]:
+        """The messages from the root to ``node`` in order (only the ``last`` ones if given)."""
+
+    def path_ids(self, scope: str, session: str) -> frozenset[str]:
+        """The node ids on the current path of the session."""
+
+    def branch(self, scope: str, session: str, node: str | None, new_session: str, now: float) -> None:
+        """Give ``new_session`` a head at ``node``; the two share the past and nothing else."""
+
+    def delete(self, scope: str, session: str) -> int:
+        """Erase the session's nodes and bodies no one else uses; return how many nodes it held."""
+
+    def sessions(self, scope: str, *, prefix: str = "") -> list[str]:
+        """Sessions with a log, in order of their first message."""
+
+
+class Storage(Protocol):
+    """One place that holds all three, and closes them together."""
+
+    memories: MemoryRows
+    blobs: Blobs
+    logs: Logs
+
+    @property
+    def unreadable(self) -> int:
+        """How many rows could not be read since it was opened."""
+
+    @property
+    def read_only(self) -> bool:
+        """True when nothing can be written."""
+
+    def size_bytes(self) -> int:
+        """Bytes the storage takes."""
+
+    def close(self) -> None:
+        """Close; idempotent."""
+
+
+__all__ = [
+    "Access", "Blob", "Blobs", "Changes", "Iterable", "Iterator", "LogNode", "Logs", "MemoryRow",
+    "MemoryRows", "NewMemory", "Source", "Storage",
+]

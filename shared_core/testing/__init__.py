@@ -1,0 +1,5 @@
+"""What tests need and users may use too: a clock to move by hand, scripted fakes, conformance suites."""
+
+from shared_core.testing.clock import FakeClock
+
+__all__ = ["FakeClock"]
