@@ -1,0 +1,147 @@
+"""Text: cutting it into index terms, windows and token estimates, and when two texts are the same.
+
+Pure functions of strings. No scoring and no storage here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+
+import snowballstemmer
+
+from shared_core.errors import InvalidInput
+
+TERMS_VERSION = 1
+"""Moves when ``terms`` changes what it returns; stored with an index, so that an old one is cut anew."""
+
+STOP_WORDS = frozenset(
+    """a about above after again all also am an and any are as at be because been before being below between both but by
+    can could did do does doing don down during each few for from further had has have having he her here hers herself
+    him himself his how i if in into is it its itself just let ll me more most my myself no nor not now of off on once
+    only or other our ours ourselves out over own re s same she should so some such t than that the their theirs them
+    themselves then there these they this those through to too under until up ve very was we were what when where which
+    while who whom why will with would you your yours yourself yourselves""".split()  # noqa: SIM905 - a list to read
+)
+CJK_STOP_WORDS = frozenset("的了是在我你他她它们吗呢吧啊和与就都也很这那有什么")
+
+# Scripts written without spaces between words: Thai, Lao, Myanmar, Khmer, kana, Han, Hangul.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+_PIECES = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|(?P<word>[^\W_{_UNSPACED}]+(?:['’][^\W_{_UNSPACED}]+)*)")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+_stemmer = snowballstemmer.stemmer("english")
+_stemmer_lock = threading.Lock()
+
+
+@lru_cache(maxsize=1 << 16)
+def _stem(word: str) -> str:
+    with _stemmer_lock:  # the stemmer keeps the word it works on as its own state
+        return str(_stemmer.stemWord(word))
+
+
+def fold(text: str) -> str:
+    """Case, width and accents folded: NFKC, casefold, combining marks of Latin letters dropped."""
+    if text.isascii():
+        return text.lower()
+    decomposed = unicodedata.normalize("NFKD", text).casefold()
+    kept = "".join(ch for ch in decomposed if not "\u0300" <= ch <= "\u036f")
+    return unicodedata.normalize("NFC", kept)
+
+
+def terms(text: str) -> list[str]:
+    """Index terms in text order, repeats kept: stems without stop words, and CJK characters and bigrams."""
+    out: list[str] = []
+    for piece in _PIECES.finditer(fold(text)):
+        run = piece["unspaced"]
+        if run:
+            out += [ch for ch in run if ch not in CJK_STOP_WORDS]
+            out += [run[i : i + 2] for i in range(len(run) - 1)]
+            continue
+        for part in re.split("['’]", piece[0]):
+            if part not in STOP_WORDS:
+                out.append(_stem(part) if len(part) < 64 else part[:64])
+    return out
+
+
+def normalised(text: str) -> str:
+    """What two texts must share to be the same memory: case and width folded, white space collapsed."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def without_surrogates(text: str) -> str:
+    """The text with each lone surrogate, which UTF-8 cannot carry, replaced by U+FFFD."""
+    return _SURROGATES.sub("\ufffd", text)
+
+
+def checked_text(name: str, value: object, *, max_bytes: int | None = None) -> str:
+    """``value`` if it is storable text; InvalidInput if it is no string, blank, not UTF-8, or too long."""
+    if not isinstance(value, str):
+        raise InvalidInput(f"{name}: expected a string, got {type(value).__name__}")
+    if not value.strip():
+        raise InvalidInput(f"{name}: expected text, got {'an empty string' if not value else 'only white space'}")
+    found = _SURROGATES.search(value)
+    if found:
+        raise InvalidInput(
+            f"{name}: expected text that UTF-8 can carry, got a lone surrogate at index {found.start()}; "
+            "replace it, for instance with text.encode('utf-8', 'replace').decode()"
+        )
+    if max_bytes is not None and len(value) * 4 > max_bytes and len(value.encode()) > max_bytes:
+        raise InvalidInput(
+            f"{name}: expected at most {max_bytes} bytes, got {len(value.encode())}; "
+            "split it, or raise Settings(max_text_bytes=…)"
+        )
+    return value
+
+
+def windows(text: str, *, size: int = 900, overlap: int = 200, most: int = 32) -> list[str]:
+    """Cut a long text into overlapping windows of about ``size`` characters, at white space where there is any.
+
+    At most ``most`` windows, spread evenly when the text would need more. A short text is one window.
+    """
+    if len(text) <= size:
+        return [text]
+    step = size - overlap
+    count = math.ceil((len(text) - overlap) / step)
+    if count > most:
+        count, step = most, (len(text) - size) // max(most - 1, 1)
+    cut = []
+    for i in range(count):
+        start = i * step
+        if start and not text[start - 1].isspace():
+            space = text.find(" ", start, start + overlap // 2)
+            start = space + 1 if space >= 0 else start
+        cut.append(text[start : start + size])
+    return cut
+
+
+_TOKENISH = re.compile(r"[A-Za-z]+|[0-9]+|\n+|[^\sA-Za-z0-9]")
+
+
+def estimate_tokens(text: str) -> int:
+    """An estimate of a text's tokens that errs on the high side, for any provider's tokenizer.
+
+    A Latin word costs one token per five letters begun, a number one per three digits begun, a line
+    break and a mark of punctuation one each, another character one per two UTF-8 bytes begun.
+    """
+    return sum(_costs(text))
+
+
+def _costs(text: str) -> Iterator[int]:
+    for found in _TOKENISH.finditer(text):
+        piece = found[0]
+        if not piece.isascii():
+            yield (len(piece.encode("utf-8", "surrogatepass")) + 1) // 2
+        elif piece.isalpha():
+            yield (len(piece) + 4) // 5
+        elif piece.isdigit():
+            yield (len(piece) + 2) // 3
+        else:
+            yield 1
