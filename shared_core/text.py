@@ -14,8 +14,6 @@ from functools import lru_cache
 
 import snowballstemmer
 
-from shared_core.errors import InvalidInput
-
 TERMS_VERSION = 1
 """Moves when ``terms`` changes what it returns; stored with an index, so that an old one is cut anew."""
 
@@ -35,7 +33,7 @@ _UNSPACED = (
     "\U00020000-\U0003ffff"
 )
 _PIECES = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|(?P<word>[^\W_{_UNSPACED}]+(?:['’][^\W_{_UNSPACED}]+)*)")
-_SURROGATES = re.compile("[\ud800-\udfff]")
+SURROGATES = re.compile("[\ud800-\udfff]")
 
 _stemmer = snowballstemmer.stemmer("english")
 _stemmer_lock = threading.Lock()
@@ -78,27 +76,7 @@ def normalised(text: str) -> str:
 
 def without_surrogates(text: str) -> str:
     """The text with each lone surrogate, which UTF-8 cannot carry, replaced by U+FFFD."""
-    return _SURROGATES.sub("\ufffd", text)
-
-
-def checked_text(name: str, value: object, *, max_bytes: int | None = None) -> str:
-    """``value`` if it is storable text; InvalidInput if it is no string, blank, not UTF-8, or too long."""
-    if not isinstance(value, str):
-        raise InvalidInput(f"{name}: expected a string, got {type(value).__name__}")
-    if not value.strip():
-        raise InvalidInput(f"{name}: expected text, got {'an empty string' if not value else 'only white space'}")
-    found = _SURROGATES.search(value)
-    if found:
-        raise InvalidInput(
-            f"{name}: expected text that UTF-8 can carry, got a lone surrogate at index {found.start()}; "
-            "replace it, for instance with text.encode('utf-8', 'replace').decode()"
-        )
-    if max_bytes is not None and len(value) * 4 > max_bytes and len(value.encode()) > max_bytes:
-        raise InvalidInput(
-            f"{name}: expected at most {max_bytes} bytes, got {len(value.encode())}; "
-            "split it, or raise Settings(max_text_bytes=…)"
-        )
-    return value
+    return SURROGATES.sub("\ufffd", text)
 
 
 def windows(text: str, *, size: int = 900, overlap: int = 200, most: int = 32) -> list[str]:

@@ -12,8 +12,8 @@ times and ids come in as arguments.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from shared_core.records import Memory
@@ -28,17 +28,27 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Succession:
+    """A later memory took this one's place: its row (None once that was erased) and its event time."""
+
+    row: int | None
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class NewMemory:
     """One write: the memory as asked for, and what the store needs to place it.
 
-    ``merge_key`` is None for a write with an explicit id (never merged). ``terms`` are the index
-    tokens of the text; ``vectors`` is float32 bytes of shape (windows, dimension) or None, made by
-    the model named in ``embedder``.
+    ``merge_key`` is equal for texts that are the same memory; ``explicit_id`` says that the caller
+    chose the id, and the write is then never merged. ``terms`` are the index tokens of the text,
+    joined by spaces; ``vectors`` is float32 bytes of shape (windows, dimension) or None, made by the
+    model named in ``embedder``.
     """
 
     memory: Memory
-    merge_key: bytes | None
+    merge_key: bytes
     terms: str
+    explicit_id: bool = False
     embedder: str | None = None
     vectors: bytes | None = None
     source: Source | None = None
@@ -49,18 +59,18 @@ class MemoryRow:
     """One stored memory with what the index needs.
 
     ``row`` grows with insertion order and is never reused. ``evidence`` is NaN until there is any.
-    ``superseded_at`` is the event time of the successor. ``sources`` is empty when the memory was
-    (also) written outside any conversation, and is then visible everywhere.
+    ``vectors`` is None where no model, or another one than asked for, embedded the text.
+    ``sources`` is empty when the memory was (also) written outside any conversation: it is then
+    visible everywhere.
     """
 
     row: int
     memory: Memory
     terms: str
     evidence: float
-    superseded_at: float | None
-    embedder: str | None
     vectors: bytes | None
     sources: tuple[Source, ...]
+    successors: tuple[Succession, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +138,9 @@ class MemoryRows(Protocol):
     def set_vectors(self, scope: str, embedder: str, vectors: Mapping[int, bytes]) -> None:
         """Fill in vectors by row number; rows that are gone are ignored."""
 
+    def erase_scope(self, scope: str) -> int:
+        """Erase every memory of the scope; return how many there were."""
+
     def scopes(self) -> list[str]:
         """Every scope that holds memories, sorted by code point."""
 
@@ -189,7 +202,6 @@ class LogNode:
     depth: int
     body: Any
     created_at: float
-    meta: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Logs(Protocol):
@@ -201,7 +213,7 @@ class Logs(Protocol):
     def append(self, scope: str, session: str, parent: str | None, nodes: Sequence[tuple[str, Any]], now: float) -> None:
         """Add (id, JSON body) pairs as a chain under ``parent`` and move the head to the last one, atomically."""
 
-    def move(self, scope: str, session: str, node: str | None, *, kind: str, now: float) -> None:
+    def move(self, scope: str, session: str, node: str | None, *, now: float) -> None:
         """Move the head. NotFound if the node is not of this session's tree."""
 
     def replace(self, scope: str, session: str, nodes: Sequence[tuple[str, Any]], now: float) -> None:
@@ -212,6 +224,9 @@ class Logs(Protocol):
 
     def path_ids(self, scope: str, session: str) -> frozenset[str]:
         """The node ids on the current path of the session."""
+
+    def rewound(self, scope: str) -> dict[str, str | None]:
+        """Sessions whose tree has nodes off their current path, each with its head."""
 
     def branch(self, scope: str, session: str, node: str | None, new_session: str, now: float) -> None:
         """Give ``new_session`` a head at ``node``; the two share the past and nothing else."""
@@ -246,6 +261,6 @@ class Storage(Protocol):
 
 
 __all__ = [
-    "Access", "Blob", "Blobs", "Changes", "Iterable", "Iterator", "LogNode", "Logs", "MemoryRow",
-    "MemoryRows", "NewMemory", "Source", "Storage",
+    "Access", "Blob", "Blobs", "Changes", "LogNode", "Logs", "MemoryRow",
+    "MemoryRows", "NewMemory", "Source", "Storage", "Succession",
 ]

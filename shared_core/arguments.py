@@ -1,0 +1,123 @@
+"""What arguments must look like: each function returns a clean copy of a value or raises InvalidInput.
+
+The message says what was expected, what came, and what to type instead. No defaults and no rules here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from shared_core.errors import InvalidInput
+from shared_core.text import SURROGATES
+
+
+def name(what: str, value: object) -> str:
+    """A non-empty string that UTF-8 can carry (a scope, a session, an id, a tag), kept code point by code point."""
+    if not isinstance(value, str):
+        raise InvalidInput(f"{what}: expected a non-empty string, got {type(value).__name__}")
+    if not value:
+        raise InvalidInput(f"{what}: expected a non-empty string, got ''")
+    return _encodable(what, value)
+
+
+def optional_name(what: str, value: object) -> str | None:
+    """``name``, or None for None."""
+    return None if value is None else name(what, value)
+
+
+def text(what: str, value: object, *, max_bytes: int) -> str:
+    """Text worth storing: not blank, encodable, at most ``max_bytes`` long in UTF-8."""
+    if not isinstance(value, str):
+        raise InvalidInput(f"{what}: expected a string, got {type(value).__name__}")
+    if not value.strip():
+        raise InvalidInput(f"{what}: expected text, got {'white space only' if value else 'an empty string'}")
+    _encodable(what, value)
+    if len(value) * 4 > max_bytes and len(value.encode()) > max_bytes:
+        raise InvalidInput(
+            f"{what}: expected at most {max_bytes} bytes, got {len(value.encode())}; "
+            "split it, or open the memory with Settings(max_text_bytes=…)"
+        )
+    return value
+
+
+def names(what: str, values: object) -> tuple[str, ...]:
+    """Strings without repeats, in order; a single string is refused, since it would be read letter by letter."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InvalidInput(f"{what}: expected a list of strings, got {values!r}; write [{values!r}] for one")
+    return tuple(dict.fromkeys(name(what, value) for value in values))
+
+
+def count(what: str, value: object) -> int:
+    """An int that is not negative."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidInput(f"{what}: expected a whole number, got {value!r}")
+    if value < 0:
+        raise InvalidInput(f"{what}: expected 0 or more, got {value}")
+    return value
+
+
+def optional_count(what: str, value: object) -> int | None:
+    """``count``, or None for None."""
+    return None if value is None else count(what, value)
+
+
+def unit(what: str, value: object) -> float:
+    """A finite number in [0, 1]."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
+        raise InvalidInput(f"{what}: expected a number from 0 to 1, got {value!r}")
+    return float(value)
+
+
+def instant(what: str, value: object) -> float:
+    """Epoch seconds UTC, from a finite number or an aware datetime; a naive datetime is refused."""
+    if isinstance(value, datetime):
+        if value.tzinfo is None or value.utcoffset() is None:
+            raise InvalidInput(
+                f"{what}: expected an aware datetime or epoch seconds, got the naive {value!r}; "
+                "write value.replace(tzinfo=timezone.utc), or the zone it was taken in"
+            )
+        return value.astimezone(UTC).timestamp()
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise InvalidInput(f"{what}: expected epoch seconds or an aware datetime, got {value!r}")
+    return float(value)
+
+
+def optional_instant(what: str, value: object) -> float | None:
+    """``instant``, or None for None."""
+    return None if value is None else instant(what, value)
+
+
+def ttl(what: str, value: object) -> float | None:
+    """Seconds to live: 0 means do not store, None no expiry; negative, NaN or infinite is refused."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise InvalidInput(f"{what}: expected seconds, 0 (do not store) or None (no expiry), got {value!r}")
+    return float(value)
+
+
+def plain(what: str, value: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A deep copy of a dict that JSON can carry."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise InvalidInput(f"{what}: expected a dict with string keys, got {value!r}")
+    try:
+        copy: dict[str, Any] = json.loads(json.dumps(dict(value)))
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{what}: expected values that JSON can carry, got {error}; convert them first") from error
+    return copy
+
+
+def _encodable(what: str, value: str) -> str:
+    found = SURROGATES.search(value)
+    if found:
+        raise InvalidInput(
+            f"{what}: expected text that UTF-8 can carry, got a lone surrogate at index {found.start()}; "
+            "replace it, for instance with value.encode('utf-8', 'replace').decode()"
+        )
+    return value

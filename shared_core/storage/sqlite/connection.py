@@ -1,0 +1,213 @@
+"""Connections: who may read and write when. The one place that opens, locks, begins and rolls back.
+
+Readers take a connection of their own from a pool and are never held up by a writer (WAL). Writers
+queue on one lock in the process and on ``BEGIN IMMEDIATE`` between processes. ``":memory:"`` is one
+connection, used by one thread at a time. A process that forks opens its own connections.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from shared_core.errors import Closed, InvalidInput, StorageError
+from shared_core.storage.sqlite import schema
+
+BUSY_SECONDS = 60.0
+
+
+class Connections:
+    """The connections to one database. ``location`` is a path or ``":memory:"``."""
+
+    def __init__(self, location: str) -> None:
+        self.location = location
+        self.in_memory = location == ":memory:"
+        self.read_only = False
+        self._immutable = False
+        self._lock = threading.RLock()
+        self._count_lock = threading.Lock()
+        self._unreadable = 0
+        self._idle: list[sqlite3.Connection] = []
+        self._writer: sqlite3.Connection | None = None
+        self._pid = os.getpid()
+        self._closed = False
+        self._open_first()
+
+    @property
+    def unreadable(self) -> int:
+        """How many rows could not be read so far."""
+        return self._unreadable
+
+    def count_unreadable(self) -> None:
+        """Count one row that could not be read."""
+        with self._count_lock:
+            self._unreadable += 1
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """A connection that sees one consistent state from its first statement to the end of the block."""
+        self._check_usable()
+        if self.in_memory:
+            with self._lock, _translated(self.location):
+                yield self._own_writer()
+            return
+        with _translated(self.location):
+            db = self._take()
+            try:
+                db.execute("BEGIN")
+                yield db
+            finally:
+                if db.in_transaction:
+                    db.execute("COMMIT")
+                self._give(db)
+
+    @contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """A transaction: committed and durable when the block ends, rolled back if it raises."""
+        self._check_usable()
+        with self._lock, _translated(self.location):
+            if self.read_only:
+                raise StorageError(
+                    f"{self.location}: expected a file that can be written, but it or its folder is read-only; "
+                    "open a copy elsewhere, or change its permissions"
+                )
+            db = self._own_writer()
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
+    def close(self) -> None:
+        """Close all connections; later use raises Closed."""
+        with self._lock:
+            self._closed = True
+            with self._count_lock:
+                idle, self._idle = self._idle, []
+            for db in idle:
+                db.close()
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
+
+    def _open_first(self) -> None:
+        with _translated(self.location):
+            if not self.in_memory:
+                path = Path(self.location)
+                if not path.parent.is_dir():
+                    raise StorageError(
+                        f"{self.location}: expected an existing folder, {path.parent} is none; create it first"
+                    )
+                self.read_only = not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK))
+            try:
+                db = self._connect()
+                schema.check_version(db, self.location)
+            except sqlite3.OperationalError:
+                if not self.read_only or Path(f"{self.location}-wal").exists():
+                    raise
+                self._immutable = True  # a WAL file in a read-only folder, and no writer to mind
+                db = self._connect()
+                schema.check_version(db, self.location)
+            except BaseException:
+                self.close()
+                raise
+            if self.read_only:
+                self._idle.append(db)
+                return
+            if not self.in_memory:
+                _switch_to_wal(db)
+            schema.migrate(db)
+            self._writer = db
+
+    def _connect(self) -> sqlite3.Connection:
+        if self.in_memory:
+            target = ":memory:"
+        else:
+            mode = "immutable=1" if self._immutable else ("mode=ro" if self.read_only else "mode=rwc")
+            target = f"file:{quote(str(Path(self.location).absolute()))}?{mode}"
+        db = sqlite3.connect(
+            target, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=not self.in_memory
+        )
+        # Bytes that are no UTF-8 must not fail a whole query: they come out as surrogates, and the row is then unreadable.
+        db.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+        db.execute("PRAGMA foreign_keys = ON")
+        db.execute("PRAGMA secure_delete = ON")  # what is forgotten does not stay in free pages
+        db.execute("PRAGMA synchronous = FULL")
+        return db
+
+    def _own_writer(self) -> sqlite3.Connection:
+        self._check_usable()
+        if self._writer is None:
+            self._writer = self._connect()
+        return self._writer
+
+    def _take(self) -> sqlite3.Connection:
+        self._check_usable()
+        with self._count_lock:
+            db = self._idle.pop() if self._idle else None
+        return db if db is not None else self._connect()
+
+    def _give(self, db: sqlite3.Connection) -> None:
+        with self._count_lock:
+            if not self._closed:
+                self._idle.append(db)
+                return
+        db.close()
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise Closed(f"{self.location}: this memory was closed; open it again with TieredMemory.open(…)")
+        if self._pid != os.getpid():  # after a fork the parent's connections are not ours to use or to close
+            if self.in_memory:
+                raise StorageError("an in-memory store cannot be used after a fork; open a file instead")
+            self._pid, self._idle, self._writer = os.getpid(), [], None
+            self._lock, self._count_lock = threading.RLock(), threading.Lock()
+
+
+def _switch_to_wal(db: sqlite3.Connection) -> None:
+    # Changing the journal mode does not wait for other openers as a transaction does, so the wait is here.
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            mode = db.execute("PRAGMA journal_mode").fetchone()[0]
+            if mode == "wal" or db.execute("PRAGMA journal_mode = WAL").fetchone()[0] == "wal":
+                return
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+        if time.monotonic() > deadline:
+            return  # a file system without shared memory: correct all the same, readers just wait for writers
+        time.sleep(0.02)
+
+
+@contextmanager
+def _translated(location: str) -> Iterator[None]:
+    try:
+        yield
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"expected text that UTF-8 can carry, got a lone surrogate at index {error.start}; "
+            "replace it, for instance with text.encode('utf-8', 'replace').decode()"
+        ) from error
+    except sqlite3.Error as error:
+        raise StorageError(f"{location}: {error}; nothing was written by this call{_advice(error)}") from error
+
+
+def _advice(error: sqlite3.Error) -> str:
+    text = str(error)
+    if "locked" in text or "busy" in text:
+        return f" (another process held the file for {BUSY_SECONDS:.0f} s)"
+    if "full" in text:
+        return " (free some disk space and try again)"
+    if "not a database" in text or "malformed" in text:
+        return " (the file is damaged or no tiered-memory file; restore a copy, or open another path)"
+    return ""

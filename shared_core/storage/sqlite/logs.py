@@ -1,0 +1,175 @@
+"""Conversation trees in SQLite: nodes with a parent, bodies stored once by content, one head a session.
+
+No pairing rule and no window here (``mid_term/context.py``): rows are added, and heads move.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from shared_core.errors import InvalidInput, NotFound
+from shared_core.storage.base import LogNode
+from shared_core.storage.sqlite.connection import Connections
+
+_PATH = """WITH RECURSIVE path (id, parent, depth, hash, created_at, steps) AS (
+    SELECT id, parent, depth, hash, created_at, 1 FROM nodes WHERE scope = :scope AND id = :node
+    UNION ALL
+    SELECT n.id, n.parent, n.depth, n.hash, n.created_at, p.steps + 1
+    FROM path p JOIN nodes n ON n.scope = :scope AND n.id = p.parent WHERE p.steps < :last
+)"""
+_ALL = 2**62
+
+
+class SQLiteLogs:
+    """``storage.base.Logs`` over SQLite."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def head(self, scope: str, session: str) -> str | None:
+        """The node the session stands on."""
+        with self._connections.read() as db:
+            return _head(db, scope, session)
+
+    def append(self, scope: str, session: str, parent: str | None, nodes: Sequence[tuple[str, Any]], now: float) -> None:
+        """Add a chain under ``parent`` and move the head to its end."""
+        with self._connections.write() as db:
+            off_path = parent != _head(db, scope, session)
+            _append(db, scope, session, parent, nodes, now, rewound=off_path)
+
+    def move(self, scope: str, session: str, node: str | None, *, now: float) -> None:
+        """Move the head to a node that the session's tree holds."""
+        with self._connections.write() as db:
+            if node is not None and not _reachable(db, scope, session, node):
+                raise NotFound(f"no node {node!r} in session {session!r} of this scope; snapshot() gives the ids there are")
+            _set_head(db, scope, session, node, rewound=node != _head(db, scope, session))
+
+    def replace(self, scope: str, session: str, nodes: Sequence[tuple[str, Any]], now: float) -> None:
+        """Start a new path from the root."""
+        with self._connections.write() as db:
+            rewound = _head(db, scope, session) is not None
+            _set_head(db, scope, session, None, rewound=rewound)
+            _append(db, scope, session, None, nodes, now, rewound=rewound)
+
+    def path(self, scope: str, session: str, node: str | None, *, last: int | None = None) -> list[LogNode]:
+        """The messages from the root to ``node``."""
+        if node is None:
+            return []
+        with self._connections.read() as db:
+            if not _reachable(db, scope, session, node):
+                raise NotFound(f"no node {node!r} in session {session!r} of this scope")
+            rows = db.execute(
+                f"{_PATH} SELECT p.id, p.parent, p.depth, b.body, p.created_at FROM path p "
+                "JOIN bodies b ON b.scope = :scope AND b.hash = p.hash ORDER BY p.depth",
+                {"scope": scope, "node": node, "last": _ALL if last is None else last},
+            ).fetchall()
+        out = []
+        for id, parent, depth, body, created_at in rows:
+            try:
+                out.append(LogNode(id, parent, depth, json.loads(body), created_at))
+            except ValueError:
+                self._connections.count_unreadable()
+        return out
+
+    def path_ids(self, scope: str, session: str) -> frozenset[str]:
+        """The node ids on the current path."""
+        with self._connections.read() as db:
+            head = _head(db, scope, session)
+            rows = db.execute(f"{_PATH} SELECT id FROM path", {"scope": scope, "node": head, "last": _ALL})
+            return frozenset(row[0] for row in rows)
+
+    def rewound(self, scope: str) -> dict[str, str | None]:
+        """Sessions whose tree has nodes off their current path, each with its head."""
+        with self._connections.read() as db:
+            return dict(db.execute("SELECT session, node FROM heads WHERE scope = ? AND rewound", (scope,)).fetchall())
+
+    def branch(self, scope: str, session: str, node: str | None, new_session: str, now: float) -> None:
+        """Give ``new_session`` a head at ``node``."""
+        with self._connections.write() as db:
+            if node is not None and not _reachable(db, scope, session, node):
+                raise NotFound(f"no node {node!r} in session {session!r} of this scope; snapshot() gives the ids there are")
+            _set_head(db, scope, new_session, node, rewound=False)
+
+    def delete(self, scope: str, session: str) -> int:
+        """Erase the session's head, and its nodes that no branch stands on."""
+        with self._connections.write() as db:
+            db.execute("DELETE FROM heads WHERE scope = ? AND session = ?", (scope, session))
+            # What a branch still shows stays: it is the branch's past now as much as this session's.
+            removed = db.execute(
+                "WITH RECURSIVE kept (id, parent) AS ("
+                "  SELECT n.id, n.parent FROM heads h JOIN nodes n ON n.scope = h.scope AND n.id = h.node WHERE h.scope = :scope"
+                "  UNION SELECT n.id, n.parent FROM kept k JOIN nodes n ON n.scope = :scope AND n.id = k.parent) "
+                "DELETE FROM nodes WHERE scope = :scope AND session = :session AND id NOT IN (SELECT id FROM kept)",
+                {"scope": scope, "session": session},
+            ).rowcount
+            db.execute(
+                "DELETE FROM bodies WHERE scope = ? AND hash NOT IN (SELECT hash FROM nodes WHERE scope = ?)", (scope, scope)
+            )
+            return removed
+
+    def sessions(self, scope: str, *, prefix: str = "") -> list[str]:
+        """Sessions with a log, in order of their first message."""
+        with self._connections.read() as db:
+            return [
+                row[0]
+                for row in db.execute(
+                    "SELECT session FROM heads WHERE scope = ? AND substr(session, 1, ?) = ? ORDER BY row",
+                    (scope, len(prefix), prefix),
+                )
+            ]
+
+
+def _append(
+    db: sqlite3.Connection, scope: str, session: str, parent: str | None, nodes: Sequence[tuple[str, Any]], now: float,
+    *, rewound: bool,
+) -> None:  # fmt: skip
+    depth = 0
+    if parent is not None:
+        found = db.execute("SELECT depth FROM nodes WHERE scope = ? AND id = ?", (scope, parent)).fetchone()
+        if found is None:
+            raise NotFound(f"no node {parent!r} in this scope to append to; snapshot() gives the ids there are")
+        depth = int(found[0])
+    for id, body in nodes:
+        depth += 1
+        try:
+            text = json.dumps(body)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"message: expected a plain JSON dict, got {error}; convert it before appending") from error
+        digest = hashlib.sha256(text.encode()).digest()
+        db.execute("INSERT OR IGNORE INTO bodies (scope, hash, body) VALUES (?, ?, ?)", (scope, digest, text))
+        db.execute(
+            "INSERT INTO nodes (scope, id, session, parent, depth, hash, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (scope, id, session, parent, depth, digest, now),
+        )
+        parent = id
+    _set_head(db, scope, session, parent, rewound=rewound)
+
+
+def _head(db: sqlite3.Connection, scope: str, session: str) -> str | None:
+    found = db.execute("SELECT node FROM heads WHERE scope = ? AND session = ?", (scope, session)).fetchone()
+    return found[0] if found else None
+
+
+def _set_head(db: sqlite3.Connection, scope: str, session: str, node: str | None, *, rewound: bool) -> None:
+    # Once nodes lie off the path they do so for good: a later move back only changes which ones.
+    db.execute(
+        "INSERT INTO heads (scope, session, node, rewound) VALUES (?, ?, ?, ?) ON CONFLICT (scope, session) "
+        "DO UPDATE SET node = excluded.node, rewound = rewound OR excluded.rewound",
+        (scope, session, node, rewound),
+    )
+
+
+def _reachable(db: sqlite3.Connection, scope: str, session: str, node: str) -> bool:
+    """Whether the node was written under this session, or lies on the session's path (a branch's past)."""
+    found = db.execute("SELECT session FROM nodes WHERE scope = ? AND id = ?", (scope, node)).fetchone()
+    if found is None:
+        return False
+    if found[0] == session:
+        return True
+    head = _head(db, scope, session)
+    rows = db.execute(f"{_PATH} SELECT 1 FROM path WHERE id = :wanted", {"scope": scope, "node": head, "last": _ALL, "wanted": node})
+    return rows.fetchone() is not None

@@ -1,0 +1,110 @@
+"""The tables, and how an older file becomes a current one. Statements only: no reads, no rules.
+
+``scopes.version`` counts the changes of a scope's memories: each row carries the version at which
+it last changed, and an erased row leaves its number in ``dropped``. From these two an index in any
+process catches up without reading the rest.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from shared_core.errors import SchemaTooNew
+
+APPLICATION_ID = 0x7469656D  # "tiem"
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+        """CREATE TABLE scopes (
+            scope TEXT PRIMARY KEY, version INTEGER NOT NULL DEFAULT 0, floor INTEGER NOT NULL DEFAULT 0
+        ) WITHOUT ROWID""",
+        """CREATE TABLE memories (
+            row INTEGER PRIMARY KEY AUTOINCREMENT, scope TEXT NOT NULL, id TEXT NOT NULL, text TEXT NOT NULL,
+            role TEXT NOT NULL, speaker TEXT, session TEXT, tags TEXT NOT NULL, importance REAL NOT NULL,
+            at REAL NOT NULL, created_at REAL NOT NULL, last_accessed REAL NOT NULL, access_count INTEGER NOT NULL,
+            subject TEXT, pinned INTEGER NOT NULL, status TEXT NOT NULL, metadata TEXT NOT NULL,
+            evidence REAL, everywhere INTEGER NOT NULL, merge_key BLOB NOT NULL, version INTEGER NOT NULL
+        )""",
+        "CREATE UNIQUE INDEX memories_id ON memories (scope, id)",
+        "CREATE INDEX memories_version ON memories (scope, version)",
+        "CREATE INDEX memories_merge ON memories (scope, merge_key)",
+        "CREATE INDEX memories_subject ON memories (scope, subject) WHERE subject IS NOT NULL",
+        """CREATE TABLE search_index (
+            memory INTEGER PRIMARY KEY REFERENCES memories (row) ON DELETE CASCADE,
+            terms TEXT NOT NULL, embedder TEXT, vectors BLOB
+        )""",
+        """CREATE TABLE sources (
+            memory INTEGER NOT NULL REFERENCES memories (row) ON DELETE CASCADE, session TEXT NOT NULL, node TEXT NOT NULL,
+            PRIMARY KEY (memory, session, node)
+        ) WITHOUT ROWID""",
+        """CREATE TABLE successions (
+            memory INTEGER NOT NULL REFERENCES memories (row) ON DELETE CASCADE,
+            successor INTEGER REFERENCES memories (row) ON DELETE SET NULL, at REAL NOT NULL
+        )""",
+        "CREATE INDEX successions_memory ON successions (memory)",
+        "CREATE INDEX successions_successor ON successions (successor)",
+        """CREATE TABLE dropped (
+            scope TEXT NOT NULL, version INTEGER NOT NULL, memory INTEGER NOT NULL, PRIMARY KEY (scope, version, memory)
+        ) WITHOUT ROWID""",
+        """CREATE TABLE blobs (
+            row INTEGER PRIMARY KEY AUTOINCREMENT, scope TEXT NOT NULL, namespace TEXT NOT NULL, key TEXT NOT NULL,
+            value BLOB NOT NULL, created_at REAL NOT NULL, expires_at REAL, tags TEXT NOT NULL
+        )""",
+        "CREATE UNIQUE INDEX blobs_key ON blobs (scope, namespace, key)",
+        "CREATE INDEX blobs_namespace ON blobs (namespace)",
+        """CREATE TABLE blob_tags (
+            namespace TEXT NOT NULL, tag TEXT NOT NULL, blob INTEGER NOT NULL REFERENCES blobs (row) ON DELETE CASCADE,
+            PRIMARY KEY (namespace, tag, blob)
+        ) WITHOUT ROWID""",
+        "CREATE INDEX blob_tags_blob ON blob_tags (blob)",
+        "CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
+        """CREATE TABLE bodies (
+            scope TEXT NOT NULL, hash BLOB NOT NULL, body TEXT NOT NULL, PRIMARY KEY (scope, hash)
+        ) WITHOUT ROWID""",
+        """CREATE TABLE nodes (
+            row INTEGER PRIMARY KEY AUTOINCREMENT, scope TEXT NOT NULL, id TEXT NOT NULL, session TEXT NOT NULL,
+            parent TEXT, depth INTEGER NOT NULL, hash BLOB NOT NULL, created_at REAL NOT NULL
+        )""",
+        "CREATE UNIQUE INDEX nodes_id ON nodes (scope, id)",
+        "CREATE INDEX nodes_session ON nodes (scope, session)",
+        "CREATE INDEX nodes_hash ON nodes (scope, hash)",
+        """CREATE TABLE heads (
+            row INTEGER PRIMARY KEY AUTOINCREMENT, scope TEXT NOT NULL, session TEXT NOT NULL, node TEXT,
+            rewound INTEGER NOT NULL DEFAULT 0, UNIQUE (scope, session)
+        )""",
+    ),
+)
+"""One tuple of statements a released version; the file's ``user_version`` is how many were applied."""
+
+
+def migrate(db: sqlite3.Connection) -> None:
+    """Bring an open database up to date, in one transaction. SchemaTooNew if it is ahead of this release."""
+    if _version(db) == len(MIGRATIONS):
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        version = _version(db)
+        for statements in MIGRATIONS[version:]:
+            for statement in statements:
+                db.execute(statement)
+        db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        db.execute("COMMIT")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+
+
+def check_version(db: sqlite3.Connection, location: str) -> None:
+    """Raise SchemaTooNew if a newer release wrote the file."""
+    version = _version(db)
+    if version > len(MIGRATIONS):
+        raise SchemaTooNew(
+            f"{location}: expected schema version {len(MIGRATIONS)} or older, found {version}; "
+            "it was written by a newer release: pip install -U tiered-memory"
+        )
+
+
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
