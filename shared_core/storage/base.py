@@ -147,6 +147,9 @@ class MemoryRows(Protocol):
     def embedder(self) -> tuple[str, int] | None:
         """Fingerprint and dimension of the model whose vectors the storage holds, or None."""
 
+    def claim_embedder(self, fingerprint: str, dimension: int) -> tuple[str, int]:
+        """Name the model if none is named yet; return the one that is."""
+
     def set_embedder(self, fingerprint: str, dimension: int) -> None:
         """Name the model; vectors of another one are dropped in the same transaction."""
 

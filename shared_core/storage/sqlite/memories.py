@@ -228,7 +228,22 @@ class SQLiteMemories:
         """Fingerprint and dimension of the model in use."""
         with self._connections.read() as db:
             found = db.execute("SELECT value FROM meta WHERE key = 'embedder'").fetchone()
-            return None if found is None else tuple(json.loads(found[0]))
+        if found is None:
+            return None
+        fingerprint, dimension = json.loads(found[0])
+        return fingerprint, dimension
+
+    def claim_embedder(self, fingerprint: str, dimension: int) -> tuple[str, int]:
+        """Name the model if none is named yet."""
+        stored = self.embedder()
+        if stored is not None:
+            return stored
+        with self._connections.write() as db:
+            db.execute(
+                "INSERT OR IGNORE INTO meta (key, value) VALUES ('embedder', ?)", (json.dumps([fingerprint, dimension]),)
+            )
+            fingerprint, dimension = json.loads(db.execute("SELECT value FROM meta WHERE key = 'embedder'").fetchone()[0])
+        return fingerprint, dimension
 
     def set_embedder(self, fingerprint: str, dimension: int) -> None:
         """Name the model; vectors of another one are dropped."""
