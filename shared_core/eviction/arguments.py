@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import numpy.typing as npt
 
 from shared_core import scoring
 from shared_core.errors import InvalidInput
 
+NO_BOUND = sys.maxsize
 
-def bound(name: str, value: object) -> int | None:
-    """A whole number from 1 on, or None for no bound."""
+
+def bound(name: str, value: object) -> int:
+    """A whole number from 1 on; None stands for no bound."""
     if value is None:
-        return None
+        return NO_BOUND
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
         raise InvalidInput(f"{name}: expected a whole number from 1 on or None (no bound), got {value!r}")
     return int(value)
@@ -20,17 +24,17 @@ def bound(name: str, value: object) -> int | None:
 
 def size(value: object) -> int:
     """What ``getsizeof`` answered: a whole number of bytes from 0 on."""
-    if not isinstance(value, int) or value < 0:
+    if not isinstance(value, int) or not 0 <= value <= NO_BOUND:
         raise InvalidInput(f"getsizeof: expected it to return a whole number of bytes from 0 on, got {value!r}")
     return value
 
 
 def share(name: str, value: object) -> float:
     """A number from 0 to 1."""
-    real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not real or not 0.0 <= float(value) <= 1.0:
+    number = float(value) if isinstance(value, int | float | np.integer | np.floating) else np.nan
+    if isinstance(value, bool) or not 0.0 <= number <= 1.0:
         raise InvalidInput(f"{name}: expected a number from 0 to 1, got {value!r}")
-    return float(value)
+    return number
 
 
 def unit_vector(name: str, vector: npt.ArrayLike) -> npt.NDArray[np.float32]:

@@ -9,23 +9,22 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from shared_core import scoring
 from shared_core.errors import InvalidInput
 from shared_core.eviction import arguments
-from shared_core.eviction.policies import Entries, KeepScore, named
+from shared_core.eviction.policies import KeepScore, named
 from shared_core.eviction.slots import HELD, PINNED, Slots
 from shared_core.eviction.values import copy_value, deep_size
 from shared_core.eviction.victims import victims
 from shared_core.records import MISS
 from shared_core.settings import Rule
 
-_UNIT_LIMIT = 1e100
 Evicted = list[tuple[Hashable, Any]]
 
 
@@ -33,7 +32,6 @@ Evicted = list[tuple[Hashable, Any]]
 class _Counts:
     hits: int = 0
     misses: int = 0
-    puts: int = 0
     evictions: int = 0
     too_large: int = 0
     no_room: int = 0
@@ -88,8 +86,9 @@ class AttentionLRUCache:
         self._max_bytes = arguments.bound("max_bytes", max_bytes)
         rule = Rule(alpha=alpha, beta=beta, time_scale=time_scale, evidence_weight=evidence_weight)
         self._keep_score: KeepScore = named(policy, rule=rule, rng=np.random.default_rng(seed))
-        self._by_frequency = default_prior == "frequency"
-        self._default_prior = np.nan if self._by_frequency else arguments.share("default_prior", default_prior)
+        by_frequency = default_prior == "frequency"
+        self._default_prior = np.nan if by_frequency else arguments.share("default_prior", default_prior)
+        self._new_slots = partial(Slots, self._max_items, by_frequency=by_frequency)
         self._clock = clock
         self._getsizeof = getsizeof
         self._copy = copy
@@ -102,10 +101,9 @@ class AttentionLRUCache:
         self._index: dict[Hashable, int] = {}
         self._keys: list[Hashable] = []
         self._values: list[Any] = []
-        self._slots = Slots(self._max_items)
+        self._slots = self._new_slots()
         self._bytes = 0
         self._insertions = 0
-        self._unit = 1.0  # what one use weighs now: see scoring/frequency.py; stays 1 where counts do not age
 
     # Reading
 
@@ -121,7 +119,7 @@ class AttentionLRUCache:
                 self._counts.misses += 1
                 return MISS
             self._counts.hits += 1
-            self._touch(slot, now)
+            self._slots.touch(slot, now)
             if query is not None:
                 self._slots.look(slot, query)
             value = self._values[slot]
@@ -170,19 +168,21 @@ class AttentionLRUCache:
             if unit is not None:
                 slots.check_dimension("embedding", unit)
             slot = self._index.get(key)
-            evicted = self._make_room(size, slot, now)
-            if evicted is None:
-                self._drop(key)
-                return False
+            new_items, new_bytes = (1, size) if slot is None else (0, size - slots.size[slot])
+            evicted = None
+            if len(self._index) + new_items > self._max_items or self._bytes + new_bytes > self._max_bytes:
+                evicted = self._make_room(size, slot, now)
+                if evicted is None:
+                    self._drop(key)
+                    return False
             if slot is None:
                 slot = self._insert(key)
-            self._bytes += size - slots.size[slot]
+            self._bytes += new_bytes
+            self._values[slot] = stored
             slots.size[slot] = size
             slots.prior[slot] = share
             slots.embed(slot, unit)
-            self._values[slot] = stored
-            self._counts.puts += 1
-            self._touch(slot, now)
+            slots.touch(slot, now)
         if evicted and self._on_evict is not None:
             self._on_evict(evicted)
         return True
@@ -232,21 +232,9 @@ class AttentionLRUCache:
         ``too_large``, ``no_room`` (pins) and ``uncacheable`` (cannot be copied) count puts not stored.
         """
         with self._lock:
-            counts = {name: getattr(self._counts, name) for name in _Counts.__slots__}
-            return {**counts, "items": len(self._index), "bytes": self._bytes}
+            return {**asdict(self._counts), "items": len(self._index), "bytes": self._bytes}
 
     # Inside the lock
-
-    def _touch(self, slot: int, now: float) -> None:
-        slots = self._slots
-        slots.last_accessed[slot] = now
-        slots.uses[slot] += self._unit
-        if self._by_frequency:
-            self._unit *= scoring.growth(len(self._index))
-            if self._unit > _UNIT_LIMIT:
-                uses = slots.column("uses")
-                uses /= self._unit
-                self._unit = 1.0
 
     def _insert(self, key: Hashable) -> int:
         slots = self._slots
@@ -259,7 +247,6 @@ class AttentionLRUCache:
         slots.inserted[slot] = self._insertions
         slots.state[slot] = HELD
         slots.uses[slot] = 0.0
-        slots.size[slot] = 0
         self._insertions += 1
         return slot
 
@@ -280,53 +267,39 @@ class AttentionLRUCache:
 
         Returns what was evicted, or None if the entry cannot be stored; nothing was evicted then.
         """
-        held_items = len(self._index) - (slot is not None)
-        held_bytes = self._bytes - (0 if slot is None else self._slots.size[slot])
-        if self._max_bytes is not None and size > self._max_bytes:
+        if size > self._max_bytes:
             self._counts.too_large += 1
             return None
-        items = _excess(held_items, 1, self._max_items)
-        nbytes = _excess(held_bytes, size, self._max_bytes)
-        if not items and not nbytes:
-            return []
-        evictable = self._slots.column("state") == HELD
-        if slot is not None:
-            evictable[slot] = False
         sizes = self._slots.column("size")
-        entries = self._entries(now)
-        scores = self._keep_score(entries)
-        lowest = victims(scores, entries.last_accessed, entries.inserted, sizes, evictable, items=items, size=nbytes)
-        # Fewer than asked for is fine while there is room; only pins can leave none.
-        held_items -= len(lowest)
-        held_bytes -= int(sizes[lowest].sum())
-        if _excess(held_items, 1, self._max_items) or _excess(held_bytes, size, self._max_bytes):
+        evictable = self._slots.column("state") == HELD
+        items, nbytes = len(self._index), self._bytes
+        if slot is not None:  # an overwrite: its old size is free, and it is not its own victim
+            evictable[slot] = False
+            items, nbytes = items - 1, nbytes - int(sizes[slot])
+        entries = self._slots.entries(now)
+        lowest = victims(
+            self._keep_score(entries),
+            entries.last_accessed,
+            entries.inserted,
+            sizes,
+            evictable,
+            items=_excess(items, 1, self._max_items),
+            size=_excess(nbytes, size, self._max_bytes),
+        )
+        items, nbytes = items - len(lowest), nbytes - int(sizes[lowest].sum())
+        if items + 1 > self._max_items or nbytes + size > self._max_bytes:  # only pins can leave no room
             self._counts.no_room += 1
             return None
-        evicted = [(self._keys[row], self._values[row]) for row in lowest.tolist()]
-        for row in lowest.tolist():
+        rows = lowest.tolist()
+        evicted = [(self._keys[row], self._values[row]) for row in rows]
+        for row in rows:
             self._remove(row)
-        self._counts.evictions += len(evicted)
+        self._counts.evictions += len(rows)
         return evicted
 
-    def _entries(self, now: float) -> Entries:
-        """The facts of all slots, free ones included, as a policy wants them."""
-        column = self._slots.column
-        counts = column("uses") / self._unit
-        prior = column("prior")
-        if self._by_frequency:
-            prior = np.where(np.isnan(prior), scoring.frequency_prior(counts, 1.0), prior)
-        return Entries(
-            now=now,
-            last_accessed=column("last_accessed"),
-            inserted=column("inserted"),
-            access_count=counts,
-            prior=prior,
-            evidence=self._slots.current_evidence(),
-        )
 
-
-def _excess(held: int, new: int, bound: int | None) -> int:
+def _excess(held: int, new: int, bound: int) -> int:
     """How much of what is held must go before ``new`` comes; 0 while both fit under the bound."""
-    if bound is None or held + new <= bound:
+    if held + new <= bound:
         return 0
     return held - (bound - max(1, bound // 100, new))

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from shared_core import scoring
 from shared_core.errors import InvalidInput
+from shared_core.eviction.policies import Entries
 
 FREE: Final = 0
 HELD: Final = 1
@@ -32,12 +33,14 @@ _COLUMNS: Final = {
     "state": "b",
 }
 _FIRST_CAPACITY: Final = 16
+_UNIT_LIMIT: Final = 1e100
 
 
 class Slots:
-    """Columns that grow by doubling (never past ``limit`` rows, if given), and the list of free slots.
+    """Columns that grow by doubling, never past ``limit`` rows, and the list of free slots.
 
     A freed slot keeps its old facts; whoever reads a whole column leaves out the rows in state FREE.
+    With ``by_frequency`` use counts age, and an entry whose prior is NaN has its frequency as prior.
     """
 
     last_accessed: memoryview[float]
@@ -48,8 +51,10 @@ class Slots:
     size: memoryview[int]
     state: memoryview[int]
 
-    def __init__(self, limit: int | None) -> None:
+    def __init__(self, limit: int, *, by_frequency: bool) -> None:
         self._limit = limit
+        self._by_frequency = by_frequency
+        self._unit = 1.0  # what one use weighs now (scoring/frequency.py); stays 1 where counts do not age
         self._free: list[int] = []
         self._used = 0
         # Unit rows of shape [capacity, d], a row of NaN where there is none; None until the first one.
@@ -76,6 +81,32 @@ class Slots:
         self.state[slot] = FREE
         self._free.append(slot)
 
+    def touch(self, slot: int, now: float) -> None:
+        """Note one access."""
+        self.last_accessed[slot] = now
+        self.uses[slot] += self._unit
+        if self._by_frequency:
+            self._unit *= scoring.growth(self._used - len(self._free))
+            if self._unit > _UNIT_LIMIT:
+                uses = self.column("uses")
+                uses /= self._unit
+                self._unit = 1.0
+
+    def entries(self, now: float) -> Entries:
+        """All facts a policy may look at, rows in state FREE included."""
+        counts = self.column("uses") / self._unit
+        prior = self.column("prior")
+        if self._by_frequency:
+            prior = np.where(np.isnan(prior), scoring.frequency_prior(counts), prior)
+        return Entries(
+            now=now,
+            last_accessed=self.column("last_accessed"),
+            inserted=self.column("inserted"),
+            access_count=counts,
+            prior=prior,
+            evidence=self._kept_evidence(),
+        )
+
     # Embeddings and the evidence they give
 
     def embed(self, slot: int, unit: npt.NDArray[np.float32] | None) -> None:
@@ -88,7 +119,7 @@ class Slots:
         self._embeddings[slot] = np.nan if unit is None else unit
 
     def attend(self, unit_task: npt.NDArray[np.float32]) -> None:
-        """Promise every entry the cosine with this vector; ``current_evidence`` keeps the promise."""
+        """Promise every entry the cosine with this vector; ``entries`` keeps the promise."""
         if self._embeddings is not None:
             self._task = unit_task
             self.column("evidence")[:] = _PENDING
@@ -98,7 +129,7 @@ class Slots:
         if self._embeddings is not None:
             self.evidence[slot] = scoring.cosine(self._embeddings[slot : slot + 1], unit_query)[0]
 
-    def current_evidence(self) -> npt.NDArray[np.float64]:
+    def _kept_evidence(self) -> npt.NDArray[np.float64]:
         """The evidence column, shape [n], with every promise kept; NaN where there is no evidence."""
         evidence = self.column("evidence")
         if self._task is not None and self._embeddings is not None:
@@ -116,9 +147,7 @@ class Slots:
             )
 
     def _grow(self) -> None:
-        capacity = max(2 * self._used, _FIRST_CAPACITY)
-        if self._limit is not None:
-            capacity = min(capacity, self._limit)
+        capacity = min(max(2 * self._used, _FIRST_CAPACITY), self._limit)
         for name, code in _COLUMNS.items():
             longer = np.zeros(capacity, dtype=code)
             longer[: self._used] = getattr(self, name)

@@ -22,34 +22,38 @@ def victims(
 ) -> Rows:
     """The fewest lowest entries that free at least ``items`` entries and ``size`` bytes, lowest first.
 
-    All arrays have shape [n]. Lowest means by score, ties least recently used first, then oldest
-    insertion (``inserted`` has no duplicates). Entries where ``evictable`` is False (pinned, or not
-    there at all) are never chosen; if the others do not free enough, all of them are chosen.
+    All arrays have shape [n]; scores are finite. Lowest means by score, ties least recently used first,
+    then oldest insertion (``inserted`` has no duplicates). Entries where ``evictable`` is False (pinned,
+    or not there at all) are never chosen; if the others do not free enough, all of them are chosen.
     """
-    rows = np.flatnonzero(evictable)
-    if not len(rows) or (items <= 0 and size <= 0):
-        return rows[:0]
+    available = int(np.count_nonzero(evictable))
+    if not available or (items <= 0 and size <= 0):
+        return np.zeros(0, dtype=np.intp)
+    if available < len(scores):
+        scores = np.where(evictable, scores, np.inf)
     # How many entries free `size` bytes is known only in order: guess from the mean, look, double.
     count = max(items, int(1.25 * size / max(float(sizes.mean()), 1.0)) + 1 if size > 0 else 0)
     while True:
-        count = min(count, len(rows))
-        chosen = _lowest(rows, count, (scores, last_accessed, inserted))
+        count = min(count, available)
+        chosen = _lowest(count, (scores, last_accessed, inserted))
         chosen = chosen[np.lexsort((inserted[chosen], last_accessed[chosen], scores[chosen]))]
         enough = max(items, int(np.searchsorted(np.cumsum(sizes[chosen]), size)) + 1 if size > 0 else 0)
-        if enough <= count or count == len(rows):
+        if enough <= count or count == available:
             return chosen[:enough]
         count *= 2
 
 
-def _lowest(rows: Rows, count: int, columns: tuple[Floats | Ints, ...]) -> Rows:
-    """The ``count`` lowest of these rows by the first column, ties by the next; in no order.
+def _lowest(count: int, columns: tuple[Floats | Ints, ...], rows: Rows | None = None) -> Rows:
+    """The ``count`` lowest of these rows (None: all) by the first column, ties by the next; in no order.
 
     A partition tells the value at the boundary but is free to pick any of the rows that tie on it, so
-    only the rows below are sure, and the tied ones are settled by the next column.
+    only the rows below it are sure, and the tied ones are settled by the next column.
     """
-    if len(rows) == count or not columns:
-        return rows
-    values = columns[0][rows]
+    values = columns[0] if rows is None else columns[0][rows]
     boundary = np.partition(values, count - 1)[count - 1]
-    sure, tied = rows[values < boundary], rows[values == boundary]
-    return np.concatenate([sure, _lowest(tied, count - len(sure), columns[1:])])
+    sure, tied = np.flatnonzero(values < boundary), np.flatnonzero(values == boundary)
+    if rows is not None:
+        sure, tied = rows[sure], rows[tied]
+    if len(sure) + len(tied) > count:
+        tied = _lowest(count - len(sure), columns[1:], tied)
+    return np.concatenate([sure, tied])

@@ -38,4 +38,7 @@ def attention(prior: npt.ArrayLike, evidence: npt.ArrayLike, weight: float) -> n
     """
     prior = np.asarray(prior, dtype=np.float64)
     evidence = np.asarray(evidence, dtype=np.float64)
-    return (1.0 - weight) * prior + weight * np.where(np.isnan(evidence), prior, evidence)
+    result = np.where(np.isnan(evidence), prior, evidence)
+    result *= weight
+    result += (1.0 - weight) * prior
+    return result
