@@ -206,7 +206,11 @@ class TieredMemory:
     def context(self, session: str, *, scope: str | None = None) -> Context:
         """The conversation of a session: append, snapshot, rewind, branch, history."""
         return Context(
-            self.storage.logs, arguments.name("session", session), scope=self.scope_of(scope), clock=self._clock, ids=self._ids
+            self.storage.logs,
+            arguments.name("session", session),
+            scope=self.scope_of(scope),
+            clock=self._clock,
+            ids=self._ids,
         )
 
     # -- the whole ---------------------------------------------------------------------------------

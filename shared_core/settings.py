@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from datetime import UTC, tzinfo
 
 from shared_core.errors import InvalidInput
 
@@ -71,7 +72,7 @@ class Settings:
     """All settings of one ``TieredMemory``.
 
     Long term: ``long_term`` (the rule), ``decay`` (share of importance left after one day without
-    access, in (0, 1]), ``recall``, ``recall_tokens`` (room reserved for recalled memories in every
+    access, in (0, 1]), ``zone`` (where "yesterday" in a query is), ``recall``, ``recall_tokens`` (room reserved for recalled memories in every
     prompt, a constant), ``recall_k`` (hits a turn asks for), ``victims`` (``"archive"`` or
     ``"delete"``), ``max_text_bytes`` (larger texts are refused), ``max_windows`` (vectors per text).
     Mid term: ``mid_term`` (the rule), ``cache_bytes`` and ``cache_items`` (bounds of each cache),
@@ -83,6 +84,7 @@ class Settings:
     long_term: Rule = field(default_factory=lambda: Rule(time_scale=30 * DAY_SECONDS))
     mid_term: Rule = field(default_factory=Rule)
     decay: float = 0.995
+    zone: tzinfo = UTC
     recall: RecallWeights = field(default_factory=RecallWeights)
     recall_k: int = 8
     recall_tokens: int = 800

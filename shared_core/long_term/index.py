@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from shared_core.long_term.query import is_question, tells_time
+from shared_core.scoring.fusion import ASSISTANT, OTHER, USER
 from shared_core.scoring.lexical import Posting
 from shared_core.storage.base import Access, Changes, MemoryRow, Source, Succession
 
@@ -33,11 +35,14 @@ _COLUMNS: dict[str, type] = {
     "evidence": np.float32,
     "session": np.int32,  # codes; -1 for none
     "speaker": np.int32,
-    "role": np.int32,
+    "role": np.int32,  # scoring.fusion's USER, ASSISTANT, OTHER
+    "question": np.bool_,  # ends by asking
+    "tells_time": np.bool_,
     "length": np.float32,  # index terms
     "size": np.int64,  # bytes of text and vectors
     "windows": np.int32,  # vectors; 0 until the text is embedded
 }
+_ROLES = {"user": USER, "assistant": ASSISTANT}
 
 
 class ScopeIndex:
@@ -60,7 +65,6 @@ class ScopeIndex:
         self.position: dict[str, int] = {}
         self.sessions: dict[str, int] = {}
         self.speakers: dict[str, int] = {}
-        self.roles: dict[str, int] = {}
         self.tags: dict[str, set[int]] = {}
         self.sources: dict[int, tuple[Source, ...]] = {}
         self.written_under: dict[str, set[int]] = {}  # session -> positions with a source in it
@@ -162,7 +166,9 @@ class ScopeIndex:
         columns["created_at"][position] = memory.created_at
         columns["session"][position] = _code(self.sessions, memory.session)
         columns["speaker"][position] = _code(self.speakers, memory.speaker)
-        columns["role"][position] = _code(self.roles, memory.role)
+        columns["role"][position] = _ROLES.get(memory.role, OTHER)
+        columns["question"][position] = is_question(memory.text)
+        columns["tells_time"][position] = tells_time(memory.text)
         columns["length"][position] = len(terms)
         columns["windows"][position] = 0
         self._update(position, row)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from shared_core.eviction.victims import victims
+from shared_core.long_term.decaying import effective
 from shared_core.long_term.index import Floats, ScopeIndex
-from shared_core.long_term.recall import effective
 from shared_core.long_term.store import MemoryStore
 from shared_core.records import Hit, SweepReport
 from shared_core.scoring import attention, recency, rule

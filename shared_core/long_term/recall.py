@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from shared_core.long_term.decaying import effective
 from shared_core.long_term.index import Floats, Ints, ScopeIndex
-from shared_core.long_term.query import signals_of
+from shared_core.long_term.query import analyse
+from shared_core.long_term.signals import signals_of, words_match
 from shared_core.long_term.store import MemoryStore
 from shared_core.long_term.view import View, visible
 from shared_core.records import Hit, Memory
-from shared_core.scoring import effective_importance
-from shared_core.scoring.fusion import fuse
-from shared_core.settings import DAY_SECONDS
+from shared_core.scoring.fusion import fuse, total
 from shared_core.storage.base import Access
 from shared_core.text import estimate_tokens, near_identical, signature
 
@@ -51,8 +51,7 @@ def recall(
         if not len(positions):
             return []
         found = _score(store, index, positions, query, vector, now)
-        total = sum(found.parts.values(), np.zeros(len(positions)))
-        order = np.lexsort((index.ints("row")[positions], -index.floats("at")[positions], -total))
+        order = np.lexsort((index.ints("row")[positions], -index.floats("at")[positions], -total(found.parts)))
         count = store.settings.count_tokens or estimate_tokens
         hits, picked = _pick(store, scope, index, found, order, k, max_tokens, count)
         _note(store, scope, index, hits, picked, found, now)
@@ -114,7 +113,13 @@ def _current(index: ScopeIndex, position: int, memory: Memory) -> Memory:
 
 
 def _note(
-    store: MemoryStore, scope: str, index: ScopeIndex, hits: Sequence[Hit], picked: Sequence[int], found: _Found, now: float
+    store: MemoryStore,
+    scope: str,
+    index: ScopeIndex,
+    hits: Sequence[Hit],
+    picked: Sequence[int],
+    found: _Found,
+    now: float,
 ) -> None:
     """Count the hits as accesses; how near each was to the query is its evidence."""
     accesses = []
@@ -160,19 +165,12 @@ def by_importance(decay: float, now: float) -> Callable[[ScopeIndex, Ints], tupl
     return rank
 
 
-def effective(index: ScopeIndex, decay: float, now: float) -> Floats:
-    """Importance decayed by days since the last access, shape [n]; see ``scoring/decay.py``."""
-    days = (now - index.floats("last_accessed")) / DAY_SECONDS
-    return effective_importance(index.floats("importance"), days, index.floats("access_count"), decay)
-
-
-def by_similarity(vector: Floats | None, query: str, store: MemoryStore, now: float) -> Callable[[ScopeIndex, Ints], tuple[Floats, ...]]:
+def by_similarity(vector: Floats | None, query: str, now: float) -> Callable[[ScopeIndex, Ints], tuple[Floats, ...]]:
     """Cosine with the query; by its words alone where no model is."""
 
     def rank(index: ScopeIndex, positions: Ints) -> tuple[Floats, ...]:
         if vector is not None:
             return (np.nan_to_num(index.cosines(vector)[positions], nan=-1.0),)
-        signals = signals_of(index, positions, query, None, settings=store.settings, now=now)
-        return (signals.lexical,)
+        return (words_match(index, positions, analyse(query, now=now)),)
 
     return rank

@@ -115,7 +115,9 @@ class MemoryStore:
         missing = np.flatnonzero(index.mask("live") & index.mask("active") & (index.column("windows") == 0))
         if not len(missing) or not self._model_is_ours():
             return
-        with tqdm(total=len(missing), desc="embedding memories", unit="memory", disable=None if len(missing) > 200 else True) as bar:
+        with tqdm(
+            total=len(missing), desc="embedding memories", unit="memory", disable=None if len(missing) > 200 else True
+        ) as bar:
             for start in range(0, len(missing), _BATCH):
                 positions = missing[start : start + _BATCH]
                 found = self.rows.get(scope, [index.ids[p] for p in positions])
@@ -174,14 +176,27 @@ class MemoryStore:
                 NewMemory(
                     memory=Memory(
                         id=draft.id if draft.id is not None else self._ids(),
-                        text=draft.text, scope=draft.scope, role=draft.role, speaker=draft.speaker,
-                        session=draft.session, tags=draft.tags,
+                        text=draft.text,
+                        scope=draft.scope,
+                        role=draft.role,
+                        speaker=draft.speaker,
+                        session=draft.session,
+                        tags=draft.tags,
                         importance=frequencies.importance(draft, words),
-                        at=now if draft.at is None else draft.at, created_at=now, last_accessed=now,
-                        access_count=0, subject=draft.subject, pinned=draft.pinned, metadata=draft.metadata,
+                        at=now if draft.at is None else draft.at,
+                        created_at=now,
+                        last_accessed=now,
+                        access_count=0,
+                        subject=draft.subject,
+                        pinned=draft.pinned,
+                        metadata=draft.metadata,
                     ),
-                    merge_key=draft.merge_key, explicit_id=draft.id is not None, terms=" ".join(words),
-                    embedder=fingerprint if raw else None, vectors=raw, source=draft.source,
+                    merge_key=draft.merge_key,
+                    explicit_id=draft.id is not None,
+                    terms=" ".join(words),
+                    embedder=fingerprint if raw else None,
+                    vectors=raw,
+                    source=draft.source,
                 )  # fmt: skip
             )
         with self._flushing() as accesses:
@@ -292,6 +307,3 @@ def _mismatch(stored: str, given: str) -> str:
         f"the stored vectors were made by {stored!r}, the embedder given is {given!r}; open with that model, "
         "or pass reembed=True to make every vector anew"
     )
-
-
-

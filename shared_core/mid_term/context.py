@@ -67,7 +67,9 @@ class Context:
 
     def history(self) -> list[Message]:
         """Every message from the start to the head, unchanged, as fresh copies."""
-        return [node.body for node in self._logs.path(self.scope, self.session, self._logs.head(self.scope, self.session))]
+        return [
+            node.body for node in self._logs.path(self.scope, self.session, self._logs.head(self.scope, self.session))
+        ]
 
     def clear(self) -> int:
         """Erase the session's log (what a branch still shows stays with the branch); return how many messages it held."""
