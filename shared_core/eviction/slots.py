@@ -55,6 +55,7 @@ class Slots:
         self._limit = limit
         self._by_frequency = by_frequency
         self._unit = 1.0  # what one use weighs now (scoring/frequency.py); stays 1 where counts do not age
+        self._growth_held, self._growth = 1, scoring.growth(1)
         self._free: list[int] = []
         self._used = 0
         # Unit rows of shape [capacity, d], a row of NaN where there is none; None until the first one.
@@ -86,7 +87,10 @@ class Slots:
         self.last_accessed[slot] = now
         self.uses[slot] += self._unit
         if self._by_frequency:
-            self._unit *= scoring.growth(self._used - len(self._free))
+            held = self._used - len(self._free)
+            if held != self._growth_held:
+                self._growth_held, self._growth = held, scoring.growth(held)
+            self._unit *= self._growth
             if self._unit > _UNIT_LIMIT:
                 uses = self.column("uses")
                 uses /= self._unit
