@@ -18,7 +18,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
@@ -108,6 +107,9 @@ _ASKING_FIRST: Final = frozenset("what what's how how's why who who's which wher
 _ASKING_BEFORE_YOU: Final = frozenset("can could would will do did are have".split())  # noqa: SIM905
 _STANDING_FIRST: Final = frozenset({"always", "never", "whenever", "remember"})
 
+_UNSPACED_FROM: Final = "\u0e00"
+"""Where the scripts begin that are cut into characters and pairs of them: about two terms for what a word says."""
+
 _BREAK: Final = re.compile(r"([.!?,;:]+(?=\s|$)|[\n。！？，、；：؟¿]+)")
 _WORD: Final = re.compile(r"\d+(?:[.,:/-]\d+)*|[^\W_]+(?:['’][^\W_]+)*")
 _CUES: Final = (*_ENGLISH, "name", "standing")
@@ -117,7 +119,8 @@ def signals(text: str, terms: Sequence[str], *, role: str, statistics: ScopeStat
     """The measured signals of a text before weighting, each at least 0; ``base`` is 1.
 
     ``information`` in [0, 1]: the rarities of the first 25 distinct terms, summed and divided by 25, so
-    that it grows with what is said and stops growing with length. ``density`` in [0, 1]: their mean.
+    that it grows with what is said and stops growing with length (a character or a pair of characters
+    of Chinese counts as half a term). ``density`` in [0, 1]: their mean.
     The rarity of a term is ``log((n + 1.5) / (df + 0.5))`` over its value at df = 0: 1 for a term the
     scope has never used, and so for every term of a first memory. ``question`` is the share of clauses
     that ask. The other cues are counts, up to 3, in clauses that do not ask; ``assistant`` is 0 or 1, and
@@ -127,9 +130,7 @@ def signals(text: str, terms: Sequence[str], *, role: str, statistics: ScopeStat
         found = dict.fromkeys((*_CUES, "question"), 0.0) | {"assistant": 1.0}
     else:
         found = _cues(text) | {"assistant": 0.0}
-    rare = _rarities(terms, statistics)
-    found["information"] = sum(rare) / HEAD_TERMS
-    found["density"] = sum(rare) / max(len(rare), 3)  # one rare word alone is not a dense text
+    found["information"], found["density"] = _rarity(terms, statistics)
     found["base"] = 1.0
     return found
 
@@ -155,13 +156,23 @@ def salience(
     return 1.0 / (1.0 + math.exp(-total))
 
 
-def _rarities(terms: Sequence[str], statistics: ScopeStatistics) -> list[float]:
-    # The cut comes before the search for distinct terms: a megabyte of text costs what a paragraph does.
+def _rarity(terms: Sequence[str], statistics: ScopeStatistics) -> tuple[float, float]:
+    """Information and density. The text is cut before its terms are compared: a megabyte costs what a paragraph does."""
     n = max(statistics.memories, 0)
     known = statistics.document_frequency
-    top = math.log((n + 1.5) / 0.5)
-    distinct = islice(dict.fromkeys(terms[: 4 * HEAD_TERMS]), HEAD_TERMS)
-    return [max(0.0, math.log((n + 1.5) / (known.get(term, 0) + 0.5)) / top) for term in distinct]
+    unseen = math.log((n + 1.5) / 0.5)
+    said = rarities = weights = 0.0
+    distinct = 0
+    for term in dict.fromkeys(terms[: 4 * HEAD_TERMS]):
+        rarity = max(0.0, math.log((n + 1.5) / (known.get(term, 0) + 0.5)) / unseen)
+        weight = 0.5 if term >= _UNSPACED_FROM else 1.0
+        rarities += rarity
+        said += weight * rarity
+        weights += weight
+        distinct += 1
+        if weights >= HEAD_TERMS:
+            break
+    return said / HEAD_TERMS, rarities / max(distinct, 3)  # one rare word alone is not a dense text
 
 
 def _cues(text: str) -> dict[str, float]:
@@ -217,6 +228,6 @@ def _read(words: list[str], *, fresh: bool) -> tuple[list[str], bool]:
         elif len(lower) > 4 and lower.endswith("ed"):
             kinds.append("event")
         elif word[0].isupper() and not (fresh and not previous):
-            kinds.append("name")
+            kinds.append("when" if word == "May" else "name")
         previous = lower
     return [kind for kind in kinds if kind != "asking"], asks
