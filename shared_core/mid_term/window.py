@@ -66,8 +66,7 @@ def assemble(systems: Sequence[Message], tail: Sequence[Sized], cut: Cut) -> lis
         crossing = next((i for i, sized in enumerate(talk) if sized.total > cut.made_at), len(talk))
         bound = max((i for i in starts if i <= crossing), default=first)
     shown = [
-        without_thinking(sized.message) if first + i < bound else sized.message
-        for i, sized in enumerate(talk[first:])
+        without_thinking(sized.message) if first + i < bound else sized.message for i, sized in enumerate(talk[first:])
     ]
     return [*systems, *paired([message for message in shown if message.get("content") or message.get("tool_calls")])]
 
