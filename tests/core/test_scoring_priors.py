@@ -12,13 +12,24 @@ from shared_core.scoring.frequency import HALF_LIFE
 any_float = st.floats(allow_nan=True, allow_infinity=True)
 
 
-def test_one_use_gives_one_half_and_each_use_moves_the_prior_towards_one():
-    assert scoring.frequency_prior([0.0, 1.0, 3.0, 9.0, math.inf]).tolist() == [0.0, 0.5, 0.75, 0.9, 1.0]
+def test_a_proven_entry_starts_above_one_half_and_each_use_moves_it_towards_one():
+    assert scoring.frequency_prior([0.0, 2.0, 3.0, 8.0, math.inf]) == pytest.approx([0.5, 0.75, 0.8, 0.9, 1.0])
 
 
-@given(count=any_float)
-def test_the_frequency_prior_is_always_a_prior(count):
-    assert 0.0 <= scoring.frequency_prior(count) <= 1.0
+def test_an_unproven_entry_is_worth_what_newcomers_have_been_worth_lately():
+    """0.2 of the insertions brought back a ghost: 1.5 * 0.2 = 0.3, however often it was counted; never above 1/2."""
+    assert scoring.frequency_prior([1.0, 9.0], [False, False], 0.2) == pytest.approx([0.3, 0.3])
+    assert scoring.frequency_prior([1.0, 9.0], [False, True], 0.9) == pytest.approx([0.5, 0.9090909])
+
+
+def test_regret_moves_by_one_insertion_in_about_as_many_as_are_held():
+    assert scoring.moved_regret(0.0, True, 80) == pytest.approx(0.01)
+    assert scoring.moved_regret(0.5, False, 80) == pytest.approx(0.495)
+
+
+@given(count=any_float, proven=st.booleans(), regret=st.floats(0.0, 1.0))
+def test_the_frequency_prior_is_always_a_prior(count, proven, regret):
+    assert 0.0 <= scoring.frequency_prior(count, proven, regret) <= 1.0
 
 
 @pytest.mark.parametrize("entries", [1, 7, 1000])
