@@ -1,0 +1,64 @@
+"""What a cached value costs and how it is copied: the defaults of ``getsizeof=`` and ``copy=``."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections import deque
+from collections.abc import Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from types import BuiltinFunctionType, FunctionType, ModuleType, NoneType
+from typing import Any, Final
+
+import numpy as np
+
+from shared_core.records import MISS
+
+IMMUTABLE: Final = frozenset(
+    {NoneType, bool, int, float, complex, str, bytes, Decimal, date, datetime, time, timedelta, type(MISS)}
+)
+"""Exact types of which one object may serve everybody: nothing can change it (subclasses may)."""
+
+_SHARED = (type, ModuleType, FunctionType, BuiltinFunctionType)
+
+
+def copy_value(value: Any) -> Any:
+    """A copy that shares nothing changeable with the original (``copy.deepcopy``)."""
+    return value if type(value) in IMMUTABLE else copy.deepcopy(value)
+
+
+def deep_size(value: Any) -> int:
+    """Bytes a value holds in memory with all it contains, each object once; cycles are fine.
+
+    Looks into mappings, lists, tuples, sets, deques, instance attributes and slots, and counts the
+    buffer of a numpy array even through a view. Classes, functions and modules are not the value's own.
+    """
+    if type(value) in IMMUTABLE:
+        return sys.getsizeof(value)
+    total, seen, waiting = 0, set(), [value]
+    while waiting:
+        item = waiting.pop()
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        total += sys.getsizeof(item, 0)
+        kind = type(item)
+        if kind in IMMUTABLE or isinstance(item, _SHARED):
+            continue
+        if isinstance(item, np.ndarray):
+            total += item.nbytes if item.base is not None else 0
+            if item.dtype.hasobject:
+                waiting.extend(item.ravel().tolist())
+        elif isinstance(item, Mapping):
+            waiting.extend(item.keys())
+            waiting.extend(item.values())
+        elif isinstance(item, list | tuple | set | frozenset | deque):
+            waiting.extend(item)
+        if hasattr(item, "__dict__"):
+            waiting.append(vars(item))
+        for owner in kind.__mro__:
+            slots = owner.__dict__.get("__slots__", ())
+            names = (slots,) if isinstance(slots, str) else slots
+            waiting.extend(getattr(item, name) for name in names if hasattr(item, name))
+    return total
