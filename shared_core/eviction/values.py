@@ -36,12 +36,13 @@ def deep_size(value: Any) -> int:
     """
     if type(value) in IMMUTABLE:
         return sys.getsizeof(value)
-    total, seen, waiting = 0, set(), [value]
+    total, waiting = 0, [value]
+    seen: dict[int, Any] = {}  # holds the objects too: an id is only unique while its object lives
     while waiting:
         item = waiting.pop()
         if id(item) in seen:
             continue
-        seen.add(id(item))
+        seen[id(item)] = item
         total += sys.getsizeof(item, 0)
         kind = type(item)
         if kind in IMMUTABLE or isinstance(item, _SHARED):

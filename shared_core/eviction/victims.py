@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.intp]
 
 
 def victims(
@@ -18,47 +19,41 @@ def victims(
     *,
     items: int = 0,
     size: int = 0,
-) -> npt.NDArray[np.intp]:
+) -> Rows:
     """The fewest lowest entries that free at least ``items`` entries and ``size`` bytes, lowest first.
 
-    All arrays have shape [n]. Lowest means by score, ties least recently used first, then oldest
-    insertion (``inserted`` has no duplicates). Entries where ``evictable`` is False (pinned, or not
-    there at all) are never chosen; if the others together do not free enough, all of them are.
+    All arrays have shape [n]; scores are finite. Lowest means by score, ties least recently used first,
+    then oldest insertion (``inserted`` has no duplicates). Entries where ``evictable`` is False (pinned,
+    or not there at all) are never chosen; if the others do not free enough, all of them are chosen.
     """
-    rows = np.arange(len(scores)) if evictable.all() else np.flatnonzero(evictable)
-    if items <= 0 and size <= 0:
-        return rows[:0]
-    columns = (scores[rows], last_accessed[rows], inserted[rows])
+    available = int(np.count_nonzero(evictable))
+    if not available or (items <= 0 and size <= 0):
+        return np.zeros(0, dtype=np.intp)
+    if available < len(scores):
+        scores = np.where(evictable, scores, np.inf)
     # How many entries free `size` bytes is known only in order: guess from the mean, look, double.
-    mean = max(float(sizes[rows].mean()), 1.0) if len(rows) and size > 0 else 1.0
-    count = max(items, int(size / mean) + 1, 1)
+    count = max(items, int(1.25 * size / max(float(sizes.mean()), 1.0)) + 1 if size > 0 else 0)
     while True:
-        chosen = _lowest(min(count, len(rows)), columns)
-        freed = np.cumsum(sizes[rows[chosen]])
-        enough = max(items, int(np.searchsorted(freed, size)) + 1 if size > 0 else 0)
-        if enough <= len(chosen) or len(chosen) == len(rows):
-            return rows[chosen[:enough]]
+        count = min(count, available)
+        chosen = _lowest(count, (scores, last_accessed, inserted))
+        chosen = chosen[np.lexsort((inserted[chosen], last_accessed[chosen], scores[chosen]))]
+        enough = max(items, int(np.searchsorted(np.cumsum(sizes[chosen]), size)) + 1 if size > 0 else 0)
+        if enough <= count or count == available:
+            return chosen[:enough]
         count *= 2
 
 
-def _lowest(count: int, columns: tuple[Floats, Floats, Ints]) -> npt.NDArray[np.intp]:
-    """The ``count`` lowest rows by the first column, ties by the second, then the third; in that order.
+def _lowest(count: int, columns: tuple[Floats | Ints, ...], rows: Rows | None = None) -> Rows:
+    """The ``count`` lowest of these rows (None: all) by the first column, ties by the next; in no order.
 
-    ``argpartition`` finds the score at the boundary but is free to pick any rows that tie on it, so
-    these are settled by the next column, and so on; only the chosen ones are sorted.
+    A partition tells the value at the boundary but is free to pick any of the rows that tie on it, so
+    only the rows below it are sure, and the tied ones are settled by the next column.
     """
-    tied = np.arange(len(columns[0]))
-    taken = []
-    wanted = count
-    for column in columns:
-        if wanted >= len(tied):
-            break
-        values = column[tied]
-        boundary = values[np.argpartition(values, wanted - 1)[wanted - 1]]
-        below = tied[values < boundary]
-        taken.append(below)
-        wanted -= len(below)
-        tied = tied[values == boundary]
-    chosen = np.concatenate([*taken, tied[:wanted]])
-    scores, last_accessed, inserted = (column[chosen] for column in columns)
-    return chosen[np.lexsort((inserted, last_accessed, scores))]
+    values = columns[0] if rows is None else columns[0][rows]
+    boundary = np.partition(values, count - 1)[count - 1]
+    sure, tied = np.flatnonzero(values < boundary), np.flatnonzero(values == boundary)
+    if rows is not None:
+        sure, tied = rows[sure], rows[tied]
+    if len(sure) + len(tied) > count:
+        tied = _lowest(count - len(sure), columns[1:], tied)
+    return np.concatenate([sure, tied])

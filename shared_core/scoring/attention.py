@@ -27,7 +27,8 @@ def cosine(units: npt.NDArray[np.float32], unit_task: npt.NDArray[np.float32]) -
     ``einsum`` rather than ``@``: as fast, and a row's result does not depend on which rows stand
     around it, so that equal embeddings tie exactly and stamping late equals stamping at once.
     """
-    return np.clip(np.einsum("nd,d->n", units, unit_task).astype(np.float64), 0.0, 1.0)
+    cosines = np.einsum("nd,d->n", units, unit_task)
+    return np.asarray(np.clip(cosines, 0.0, 1.0), dtype=np.float64)
 
 
 def attention(prior: npt.ArrayLike, evidence: npt.ArrayLike, weight: float) -> npt.NDArray[np.float64]:
@@ -37,4 +38,7 @@ def attention(prior: npt.ArrayLike, evidence: npt.ArrayLike, weight: float) -> n
     """
     prior = np.asarray(prior, dtype=np.float64)
     evidence = np.asarray(evidence, dtype=np.float64)
-    return (1.0 - weight) * prior + weight * np.where(np.isnan(evidence), prior, evidence)
+    result = np.where(np.isnan(evidence), prior, evidence)
+    result *= weight
+    result += (1.0 - weight) * prior
+    return result

@@ -26,12 +26,11 @@ def growth(entries: int) -> float:
     return float(2.0 ** (1.0 / (HALF_LIFE * max(entries, 1))))
 
 
-def frequency_prior(uses: npt.ArrayLike, unit: float) -> npt.NDArray[np.float64]:
-    """Scale aged use counts to [0, 1): ``f / (1 + f)`` with ``f = uses / unit``.
+def frequency_prior(counts: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Scale aged use counts, shape [n], to [0, 1]: ``f / (1 + f)``; a negative or NaN count is 0.
 
-    ``uses`` is the sum of the weights that an entry's uses had when they happened, shape [n];
-    ``unit`` is what a use weighs now, above 0. Negative or NaN counts are 0, so the result is a prior.
+    An aged count is an entry's sum of unit weights at the time of its uses, divided by the unit now.
     """
-    counts = np.asarray(uses, dtype=np.float64) / unit
-    counts = np.where(counts > 0.0, counts, 0.0)
-    return 1.0 - 1.0 / (1.0 + counts)
+    counts = np.asarray(counts, dtype=np.float64)
+    # Written so that an infinite count gives 1 and not NaN.
+    return 1.0 - 1.0 / (1.0 + np.where(counts > 0.0, counts, 0.0))

@@ -13,6 +13,10 @@ def recency(age: npt.ArrayLike, time_scale: float) -> npt.NDArray[np.float64]:
     as 0, and NaN (never seen) as infinitely old, so a fact that cannot be read never looks fresh.
     ``time_scale`` is in seconds and above 0; the caller has checked it (``settings.Rule``).
     """
-    age = np.asarray(age, dtype=np.float64)
-    age = np.where(np.isnan(age), np.inf, np.maximum(age, 0.0))
-    return 1.0 / (1.0 + age / time_scale)
+    result = np.maximum(np.asarray(age, dtype=np.float64), 0.0, out=np.empty(np.shape(age)))
+    # In place from here on: at 100 000 entries, fresh arrays cost more than the arithmetic.
+    result /= time_scale
+    result += 1.0
+    np.divide(1.0, result, out=result)
+    result[np.isnan(result)] = 0.0
+    return result

@@ -1,0 +1,305 @@
+"""The bounded, thread-safe container that runs the policies. No expiry, no keys' meaning, no disk here.
+
+Every fact an eviction needs stands in ``slots``; reading or writing an entry costs a dict look-up and
+a few scalar writes, and scores are computed only when something has to go.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from shared_core.errors import InvalidInput
+from shared_core.eviction import arguments
+from shared_core.eviction.policies import KeepScore, named
+from shared_core.eviction.slots import HELD, PINNED, Slots
+from shared_core.eviction.values import copy_value, deep_size
+from shared_core.eviction.victims import victims
+from shared_core.records import MISS
+from shared_core.settings import Rule
+
+Evicted = list[tuple[Hashable, Any]]
+
+
+@dataclass(slots=True)
+class _Counts:
+    hits: int = 0
+    misses: int = 0
+    evictions: int = 0
+    too_large: int = 0
+    no_room: int = 0
+    uncacheable: int = 0
+
+
+class AttentionLRUCache:
+    """A dict-like cache bounded in entries, in bytes, or both, that keeps what is fresh and what matters.
+
+    **Bounds.** Before a ``put`` that would pass a bound, the lowest entries already there are evicted,
+    down to ``bound - max(1, bound // 100, size of the new entry)`` (entries have size 1 under
+    ``max_items``); the newcomer is never its own victim. An entry larger than ``max_bytes`` is not
+    stored and evicts nothing. Pinned entries are never evicted; where they leave no room, the new entry
+    is not stored and nothing is evicted. The size of an entry is ``getsizeof(value)`` plus 4 bytes for
+    each dimension of its embedding, measured when it is put; keys and bookkeeping come on top.
+
+    **Rule.** ``alpha``, ``beta``, ``time_scale`` (seconds) and ``evidence_weight`` as in
+    ``settings.Rule``. ``default_prior`` in [0, 1] is the prior of entries put without one;
+    ``"frequency"`` gives them their aged access frequency instead (``scoring/frequency.py``), and then
+    access counts age for every policy. ``policy`` is ``"attention_lru"``, ``"lru"``, ``"lfu"``,
+    ``"fifo"`` or ``"random"`` (repeatable by ``seed``).
+
+    **Values.** Keys are compared as in a dict. Values are copied in and out by ``copy``; ``copy=None``
+    keeps and gives the very object. ``on_evict`` is called once for each pass with the list of evicted
+    (key, value) pairs, lowest first, after the new entry is in and without the lock: it may use the
+    cache, and what it raises reaches the caller of ``put`` with the cache in order.
+
+    **Time** is ``clock()``, read once a call. All calls are thread-safe. An empty cache is true.
+    InvalidInput (a ValueError) for arguments that make no sense; nothing was changed then.
+    """
+
+    def __init__(
+        self,
+        max_items: int | None = None,
+        max_bytes: int | None = None,
+        *,
+        alpha: float = 0.4,
+        beta: float = 0.6,
+        time_scale: float = 300.0,
+        evidence_weight: float = 0.25,
+        default_prior: float | str = 0.5,
+        clock: Callable[[], float] = time.time,
+        policy: str = "attention_lru",
+        seed: int = 0,
+        getsizeof: Callable[[Any], int] = deep_size,
+        copy: Callable[[Any], Any] | None = copy_value,
+        on_evict: Callable[[Evicted], None] | None = None,
+    ) -> None:
+        if max_items is None and max_bytes is None:
+            raise InvalidInput("AttentionLRUCache: expected max_items, max_bytes or both, got neither")
+        self._max_items = arguments.bound("max_items", max_items)
+        self._max_bytes = arguments.bound("max_bytes", max_bytes)
+        rule = Rule(alpha=alpha, beta=beta, time_scale=time_scale, evidence_weight=evidence_weight)
+        self._keep_score: KeepScore = named(policy, rule=rule, rng=np.random.default_rng(seed))
+        by_frequency = default_prior == "frequency"
+        self._default_prior = np.nan if by_frequency else arguments.share("default_prior", default_prior)
+        self._new_slots = partial(Slots, self._max_items, by_frequency=by_frequency)
+        self._clock = clock
+        self._getsizeof = getsizeof
+        self._copy = copy
+        self._on_evict = on_evict
+        self._lock = threading.Lock()
+        self._reset()
+        self._counts = _Counts()
+
+    def _reset(self) -> None:
+        self._index: dict[Hashable, int] = {}
+        self._keys: list[Hashable] = []
+        self._values: list[Any] = []
+        self._slots = self._new_slots()
+        self._bytes = 0
+        self._insertions = 0
+
+    # Reading
+
+    def get(self, key: Hashable, query_vector: npt.ArrayLike | None = None) -> Any:
+        """The value, or ``MISS``. Counts as an access; a query vector becomes the entry's evidence."""
+        query = None if query_vector is None else arguments.unit_vector("query_vector", query_vector)
+        now = self._clock()
+        with self._lock:
+            if query is not None:
+                self._slots.check_dimension("query_vector", query)
+            slot = self._index.get(key)
+            if slot is None:
+                self._counts.misses += 1
+                return MISS
+            self._counts.hits += 1
+            self._slots.touch(slot, now)
+            if query is not None:
+                self._slots.look(slot, query)
+            value = self._values[slot]
+        # Outside the lock: nobody changes what is stored, and a slow copy holds nobody up.
+        return value if self._copy is None else self._copy(value)
+
+    def attend(self, task_vector: npt.ArrayLike) -> None:
+        """Make the cosine with the task vector the evidence of every entry now here that has an embedding.
+
+        Not an access. The product itself waits for the next eviction, and is skipped if another task
+        comes first; the outcome is the same. Later puts have no evidence yet.
+        """
+        task = arguments.unit_vector("task_vector", task_vector)
+        with self._lock:
+            self._slots.check_dimension("task_vector", task)
+            self._slots.attend(task)
+
+    # Writing
+
+    def put(
+        self,
+        key: Hashable,
+        value: Any,
+        embedding: npt.ArrayLike | None = None,
+        prior: float | None = None,
+    ) -> bool:
+        """Store the value; False if it is not stored: too large, no room beside pins, not copyable.
+
+        Putting a key again replaces value, size, embedding and prior and forgets the evidence; the entry
+        keeps its place in the insertion order, its pin, and its access count, to which the put adds.
+        If the new value is not stored, the old one goes all the same: it would be stale.
+        """
+        unit = None if embedding is None else arguments.unit_vector("embedding", embedding)
+        share = self._default_prior if prior is None else arguments.share("prior", prior)
+        try:
+            stored = value if self._copy is None else self._copy(value)
+        except Exception:  # noqa: BLE001  the value's own code runs here; whatever it raises means "cannot be cached"
+            with self._lock:
+                self._counts.uncacheable += 1
+                self._drop(key)
+            return False
+        size = arguments.size(self._getsizeof(stored)) + (0 if unit is None else unit.nbytes)
+        now = self._clock()
+        with self._lock:
+            slots = self._slots
+            if unit is not None:
+                slots.check_dimension("embedding", unit)
+            slot = self._index.get(key)
+            new_items, new_bytes = (1, size) if slot is None else (0, size - slots.size[slot])
+            evicted = None
+            if len(self._index) + new_items > self._max_items or self._bytes + new_bytes > self._max_bytes:
+                evicted = self._make_room(size, slot, now)
+                if evicted is None:
+                    self._drop(key)
+                    return False
+            if slot is None:
+                slot = self._insert(key)
+            self._bytes += new_bytes
+            self._values[slot] = stored
+            slots.size[slot] = size
+            slots.prior[slot] = share
+            slots.embed(slot, unit)
+            slots.touch(slot, now)
+        if evicted and self._on_evict is not None:
+            self._on_evict(evicted)
+        return True
+
+    def pin(self, key: Hashable, value: bool = True) -> bool:
+        """Protect an entry from eviction, or stop to; False if the key is not here. Not an access."""
+        with self._lock:
+            slot = self._index.get(key)
+            if slot is not None:
+                self._slots.state[slot] = PINNED if value else HELD
+            return slot is not None
+
+    def delete(self, key: Hashable) -> bool:
+        """Remove an entry, pinned or not; False if the key is not here."""
+        with self._lock:
+            return self._drop(key)
+
+    def clear(self) -> None:
+        """Remove everything, pinned or not; the counters of ``stats`` go on."""
+        with self._lock:
+            self._reset()
+
+    # Looking, without an access
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._index
+
+    def keys(self) -> list[Hashable]:
+        """The keys, oldest insertion first."""
+        with self._lock:
+            return list(self._index)
+
+    @property
+    def bytes(self) -> int:
+        """The sizes of all entries together, never above ``max_bytes``."""
+        return self._bytes
+
+    def stats(self) -> dict[str, int]:
+        """Counters since construction, and ``items`` and ``bytes`` held now.
+
+        ``too_large``, ``no_room`` (pins) and ``uncacheable`` (cannot be copied) count puts not stored.
+        """
+        with self._lock:
+            return {**asdict(self._counts), "items": len(self._index), "bytes": self._bytes}
+
+    # Inside the lock
+
+    def _insert(self, key: Hashable) -> int:
+        slots = self._slots
+        slot = slots.take()
+        if slot == len(self._keys):
+            self._keys.append(None)
+            self._values.append(None)
+        self._index[key] = slot
+        self._keys[slot] = key
+        slots.inserted[slot] = self._insertions
+        slots.state[slot] = HELD
+        slots.uses[slot] = 0.0
+        self._insertions += 1
+        return slot
+
+    def _drop(self, key: Hashable) -> bool:
+        slot = self._index.get(key)
+        if slot is not None:
+            self._remove(slot)
+        return slot is not None
+
+    def _remove(self, slot: int) -> None:
+        del self._index[self._keys[slot]]
+        self._keys[slot] = self._values[slot] = None
+        self._bytes -= self._slots.size[slot]
+        self._slots.release(slot)
+
+    def _make_room(self, size: int, slot: int | None, now: float) -> Evicted | None:
+        """Evict what must go before an entry of this size comes to ``slot`` (None: a new one).
+
+        Returns what was evicted, or None if the entry cannot be stored; nothing was evicted then.
+        """
+        if size > self._max_bytes:
+            self._counts.too_large += 1
+            return None
+        sizes = self._slots.column("size")
+        evictable = self._slots.column("state") == HELD
+        items, nbytes = len(self._index), self._bytes
+        if slot is not None:  # an overwrite: its old size is free, and it is not its own victim
+            evictable[slot] = False
+            items, nbytes = items - 1, nbytes - int(sizes[slot])
+        entries = self._slots.entries(now)
+        lowest = victims(
+            self._keep_score(entries),
+            entries.last_accessed,
+            entries.inserted,
+            sizes,
+            evictable,
+            items=_excess(items, 1, self._max_items),
+            size=_excess(nbytes, size, self._max_bytes),
+        )
+        items, nbytes = items - len(lowest), nbytes - int(sizes[lowest].sum())
+        if items + 1 > self._max_items or nbytes + size > self._max_bytes:  # only pins can leave no room
+            self._counts.no_room += 1
+            return None
+        rows = lowest.tolist()
+        evicted = [(self._keys[row], self._values[row]) for row in rows]
+        for row in rows:
+            self._remove(row)
+        self._counts.evictions += len(rows)
+        return evicted
+
+
+def _excess(held: int, new: int, bound: int) -> int:
+    """How much of what is held must go before ``new`` comes; 0 while both fit under the bound."""
+    if held + new <= bound:
+        return 0
+    return held - (bound - max(1, bound // 100, new))
