@@ -50,6 +50,7 @@ def _by_type(value: Any, again: Callable[[Any], Any]) -> Any:
     if hasattr(kind, "model_fields") and hasattr(kind, "model_dump"):  # pydantic, without importing it
         parts = [vars(value), getattr(value, "__pydantic_extra__", None), getattr(value, "__pydantic_private__", None)]
         return {"$object": [name, *(again(dict(part)) for part in parts if part)]}
+    plain: Any
     for plain in (str, int, float, bytes, dict, list, tuple):  # subclasses count by their type and their content
         if isinstance(value, plain):
             if getattr(value, "__dict__", None) or any(vars(base).get("__slots__") for base in kind.__mro__):

@@ -11,6 +11,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from shared_core.errors import StorageError
@@ -90,7 +91,7 @@ class Rows:
         for scope, key in gone:
             by_scope.setdefault(scope, []).append(key)
         for scope, keys in by_scope.items():
-            self._try(lambda scope=scope, keys=keys: self._blobs.delete(scope, self._namespace, keys), 0)
+            self._try(partial(self._blobs.delete, scope, self._namespace, keys), 0)
 
     def clear(self, scope: str | None) -> int:
         """Remove the rows of a scope, or all; how many."""
@@ -118,7 +119,12 @@ class Rows:
         """Let other processes know of these tool names. Whether it is written."""
         place = f"{self._namespace}.names"
         blobs = [Blob(json.dumps(name), b"", 0.0) for name in names]  # escaped: a name may be any text
-        return self._try(lambda: self._blobs.put(place, place, blobs) is None, False)
+
+        def write() -> bool:
+            self._blobs.put(place, place, blobs)
+            return True
+
+        return self._try(write, False)
 
     def names(self, prefix: str) -> list[str]:
         """Tool names that any process noted and that start so."""

@@ -155,7 +155,7 @@ class SingleFlight:
     async def arun(
         self,
         key: str,
-        lead: Callable[[], tuple[Any, Outcome]] | Callable[[], Awaitable[tuple[Any, Outcome]]],
+        lead: Callable[[], Any],
         *,
         hop: bool,
     ) -> tuple[Any, Outcome | None]:
@@ -221,7 +221,7 @@ class SingleFlight:
             for mine in _led.get():
                 if flight in mine.waits_for:
                     mine.waits_for.remove(flight)
-            if flight.waiters == 0 and flight.task is not None and not flight.future.done():
+            if flight.waiters == 0 and flight.task is not None and not flight.task.done():
                 self._forget(flight)
                 task = flight.task
         if task is not None and flight.loop is not None and not flight.loop.is_closed():

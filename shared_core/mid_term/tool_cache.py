@@ -242,7 +242,8 @@ class ToolCache:
             except BaseException:
                 self._entries.raised(call, attempt)
                 raise
-            return await self._aside(disk, self._entries.finish, call, attempt, value)
+            kept: tuple[Any, Outcome] = await self._aside(disk, self._entries.finish, call, attempt, value)
+            return kept
 
         lead: Callable[[], Any] = (lambda: self._lead(call, run)) if hop else alead
         return await _awaited(await self._flights.aserve(call.key, look, lead, self._entries.joined, hop=hop))

@@ -172,12 +172,12 @@ class ToolEntries:
         try:
             facts = row.facts
             stamps, watched, seconds = tuple(facts["stamps"]), tuple(facts["watched"]), float(facts["seconds"])
-            if not _alive(row.created, call.policy.ttl, now):
+            agrees = stamps == attempt.stamps and tuple(seen[0] for seen in watched) == call.reach.resources
+            fresh = watch.still(watched, now) if agrees else None
+            if fresh is None:
+                call.cause = "invalidated"
+            elif not _alive(row.created, call.policy.ttl, now):
                 call.cause = "expired"
-            elif stamps != attempt.stamps or [seen[0] for seen in watched] != list(call.reach.resources):
-                call.cause = "invalidated"
-            elif (fresh := watch.still(watched, now)) is None:
-                call.cause = "invalidated"
             else:
                 frozen = thawable(row.raw)
                 size = frozen.size + _watch_size(fresh)
@@ -271,7 +271,7 @@ class ToolEntries:
         with self._lock:
             if not self._generations.release(call.reach, entry.hold, call.key):
                 return False
-            old = self._container.get(call.key) if call.key in self._container else MISS
+            old: Any = self._container.get(call.key) if call.key in self._container else MISS
             if old is not MISS and old.hold != entry.hold:
                 self._generations.leave(old.reach, old.hold, call.key)
             self._gone.pop(call.key, None)

@@ -69,5 +69,8 @@ def thawable(raw: bytes) -> Frozen:
 
 def failed(value: Any) -> bool:
     """Whether a result says itself that it is an error: ``is_error``/``isError`` true, or ``status`` "error"."""
-    look = value.get if isinstance(value, Mapping) else lambda name: getattr(value, name, None)
-    return look("is_error") is True or look("isError") is True or look("status") == "error"
+    is_error, also, status = (
+        value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+        for name in ("is_error", "isError", "status")
+    )
+    return is_error is True or also is True or status == "error"

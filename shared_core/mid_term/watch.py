@@ -51,11 +51,11 @@ def same(before: Watch, after: Watch) -> bool:
 
 def _agree(before: Mark, after: Mark) -> bool:
     if before[0] != after[0] or before[0] == "absent":
-        return before[0] == after[0]
+        return bool(before[0] == after[0])
     if before[1] != after[1]:  # the facts from stat
         return False
     if before[0] == "file":
-        return before[2] is None or after[2] is None or before[2] == after[2]
+        return before[2] is None or after[2] is None or bool(before[2] == after[2])
     names = [entry[0] for entry in before[2]], [entry[0] for entry in after[2]]
     return names[0] == names[1] and all(_agree(a[1], b[1]) for a, b in zip(before[2], after[2], strict=True))
 
@@ -69,7 +69,7 @@ def _mark(path: str, now: float, before: Mark | None, *, inside: bool = False) -
     entries with their own facts, one level deep, because editing a file does not touch the directory's time.
     """
     try:
-        facts = os.stat(path)
+        facts = os.stat(path)  # noqa: PTH116
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return ("absent",)
     except OSError as error:

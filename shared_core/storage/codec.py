@@ -118,7 +118,7 @@ def _pack_scalar(value: Any) -> Any:
     return None
 
 
-def _clock_time(kind: type[datetime] | type[time]) -> Callable[[Any], Any]:
+def _clock_time(kind: type[datetime | time]) -> Callable[[Any], Any]:
     def build(parts: Any) -> Any:
         text, fold, named = parts
         made = kind.fromisoformat(text)
