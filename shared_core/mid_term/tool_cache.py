@@ -18,10 +18,11 @@ from shared_core.errors import InvalidInput
 from shared_core.mid_term import tools
 from shared_core.mid_term.invalidation import Kind, Reach
 from shared_core.mid_term.keys import arguments_key, digest
-from shared_core.mid_term.single_flight import Outcome, SingleFlight, in_thread
+from shared_core.mid_term.single_flight import Again, Outcome, SingleFlight, in_thread
 from shared_core.mid_term.tool_entries import Call, ToolEntries
 from shared_core.mid_term.tools import Policy, Resources
 from shared_core.mid_term.values import Uncached
+from shared_core.records import MISS
 from shared_core.settings import Settings
 from shared_core.storage.base import Blobs
 
@@ -213,6 +214,9 @@ class ToolCache:
         return self._flights.serve(call.key, lambda: self._entries.look(call), lead, self._entries.joined)
 
     def _lead(self, call: Call, run: Callable[[], Any]) -> tuple[Any, Outcome]:
+        found = self._entries.look(call)  # an execution may have ended since the caller looked
+        if found is not MISS:
+            return found, Again()
         attempt = self._entries.begin(call)
         try:
             value = run()
@@ -236,6 +240,9 @@ class ToolCache:
             return await self._aside(disk, self._entries.look, call)
 
         async def alead() -> tuple[Any, Outcome]:
+            found = await look()
+            if found is not MISS:
+                return found, Again()
             attempt = await self._aside(disk, self._entries.begin, call)
             try:
                 value = await run()
