@@ -10,23 +10,20 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from shared_core.errors import InvalidInput
-from shared_core.eviction.cache import AttentionLRUCache
 from shared_core.eviction.values import deep_size
 from shared_core.mid_term import watch
 from shared_core.mid_term.invalidation import Generations, Hold, Kind, Reach, counter
 from shared_core.mid_term.rows import Row, Rows
+from shared_core.mid_term.shelf import CAUSES, Shelf, alive
 from shared_core.mid_term.single_flight import Again, Alone, Outcome, Value
 from shared_core.mid_term.tools import Policy
 from shared_core.mid_term.values import Frozen, Uncached, failed, freeze, thawable
 from shared_core.records import MISS
 from shared_core.settings import Settings
 from shared_core.storage.base import Blobs
-
-CAUSES: Final = ("cold", "expired", "invalidated", "uncacheable", "evicted")
-_REMEMBERED: Final = 10_000
 
 
 @dataclass(slots=True)
@@ -68,27 +65,10 @@ class ToolEntries:
     """See the module. All methods are thread-safe."""
 
     def __init__(self, *, settings: Settings, clock: Callable[[], float], blobs: Blobs | None, policy: str) -> None:
-        rule = settings.mid_term
         self._clock = clock
-        self._max_bytes = settings.max_entry_share * settings.cache_bytes
-        self._evicted: list[tuple[str, Entry]] = []
-        self._container = AttentionLRUCache(
-            max_items=settings.cache_items,
-            max_bytes=settings.cache_bytes,
-            alpha=rule.alpha,
-            beta=rule.beta,
-            time_scale=rule.time_scale,
-            evidence_weight=rule.evidence_weight,
-            default_prior="frequency",
-            clock=clock,
-            policy=policy,
-            getsizeof=lambda entry: entry.size,
-            copy=None,
-            on_evict=self._on_evict,
-        )
+        self._shelf: Shelf[Entry] = Shelf(settings, clock, policy)
         self._generations = Generations()
         self._lock = threading.Lock()
-        self._gone: dict[str, str] = {}  # why an entry left, for the cause of the next miss
         self._noted: set[str] = set()
         self._hits = self._joined = 0
         self._misses: Counter[str] = Counter()
@@ -105,10 +85,10 @@ class ToolEntries:
     def look(self, call: Call) -> Any:
         """The kept value, copied, or ``MISS``; then ``call.cause`` says why."""
         now = self._clock()
-        entry = self._container.get(call.key)
-        if entry is MISS:
-            with self._lock:
-                call.cause = self._gone.get(call.key, "cold")
+        with self._lock:
+            entry = self._shelf.get(call.key)
+            call.cause = self._shelf.cause(call.key)
+        if entry is None:
             entry = self._load(call, now)
             if entry is None:
                 return MISS
@@ -148,7 +128,7 @@ class ToolEntries:
         """Why the entry must not be served now, or None."""
         if not self._generations.true(entry.hold):
             return "invalidated"
-        if not _alive(entry.created, call.policy.ttl, now):
+        if not alive(entry.created, call.policy.ttl, now):
             return "expired"
         if entry.reach != call.reach:  # the tool was registered anew and reads something else now
             return "invalidated"
@@ -176,7 +156,7 @@ class ToolEntries:
             fresh = watch.still(watched, now) if agrees else None
             if fresh is None:
                 call.cause = "invalidated"
-            elif not _alive(row.created, call.policy.ttl, now):
+            elif not alive(row.created, call.policy.ttl, now):
                 call.cause = "expired"
             else:
                 frozen = thawable(row.raw)
@@ -230,7 +210,7 @@ class ToolEntries:
         watched = self._still_true(call, attempt, ended)
         size = frozen.size + _watch_size(watched)
         limit = call.policy.max_entry_bytes
-        fits = size <= self._max_bytes and (limit is None or size <= limit)
+        fits = self._shelf.fits(size) and (limit is None or size <= limit)
         self._count(call.cause if fits and not asked_not_to else "uncacheable")
         entry = Entry(
             frozen=frozen,
@@ -271,50 +251,35 @@ class ToolEntries:
         with self._lock:
             if not self._generations.release(call.reach, entry.hold, call.key):
                 return False
-            old: Any = self._container.get(call.key) if call.key in self._container else MISS
-            if old is not MISS and old.hold != entry.hold:
+            old = self._shelf.get(call.key)
+            if old is not None and old.hold != entry.hold:
                 self._generations.leave(old.reach, old.hold, call.key)
-            self._gone.pop(call.key, None)
-            if not self._container.put(call.key, entry):
+            stored, evicted = self._shelf.put(call.key, entry)
+            if not stored:
                 self._generations.leave(entry.reach, entry.hold, call.key)
+            for key, one in evicted:
+                self._generations.leave(one.reach, one.hold, key)
             self._sweep()
-            evicted, self._evicted = self._evicted, []
         if self.rows is not None:
             self.rows.drop((one.reach.scope, key) for key, one in evicted if one.stored)
         return True
 
     # Leaving
 
-    def _on_evict(self, pairs: Sequence[tuple[Any, Any]]) -> None:
-        for key, entry in pairs:  # inside our lock: only ``_enter`` puts
-            self._generations.leave(entry.reach, entry.hold, key)
-            self._remember(key, "evicted")
-        self._evicted.extend(pairs)
-
     def _remove(self, key: str, entry: Entry, cause: str) -> None:
         with self._lock:
-            if self._container_holds(key, entry):
+            if self._shelf.get(key) is entry:
                 self._take_out(key, entry, cause)
 
     def _take_out(self, key: str, entry: Entry, cause: str) -> None:
-        self._container.delete(key)
+        self._shelf.remove(key, cause)
         self._generations.leave(entry.reach, entry.hold, key)
-        self._remember(key, cause)
-
-    def _container_holds(self, key: str, entry: Entry) -> bool:
-        return key in self._container and self._container.get(key) is entry
 
     def _sweep(self, *, at_once: bool = False) -> None:
         for key in self._generations.sweep(at_once=at_once):
-            entry = self._container.get(key)
-            if entry is not MISS and not self._generations.true(entry.hold):
+            entry = self._shelf.get(key)
+            if entry is not None and not self._generations.true(entry.hold):
                 self._take_out(key, entry, "invalidated")
-
-    def _remember(self, key: str, cause: str) -> None:
-        self._gone.pop(key, None)
-        self._gone[key] = cause
-        if len(self._gone) > _REMEMBERED:
-            del self._gone[next(iter(self._gone))]
 
     # Events
 
@@ -365,23 +330,15 @@ class ToolEntries:
 
     def stats(self) -> dict[str, Any]:
         """See ``ToolCache.stats``."""
-        held = self._container.stats()
         with self._lock:
             return {
                 "hits": self._hits,
                 "joined": self._joined,
                 "misses": {cause: self._misses[cause] for cause in CAUSES},
-                "entries": held["items"],
-                "bytes": held["bytes"],
-                "evictions": held["evictions"],
                 "seconds_saved": self._seconds_saved,
                 "storage_errors": self.rows.errors if self.rows is not None else 0,
+                **self._shelf.stats(),
             }
-
-
-def _alive(created: float, ttl: float | None, now: float) -> bool:
-    """Neither expired nor from the future (the clock was set back: its age cannot be told)."""
-    return created <= now and (ttl is None or now < created + ttl)
 
 
 def _watch_size(watched: watch.Watch | None) -> int:

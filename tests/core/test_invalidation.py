@@ -99,7 +99,9 @@ class Model(RuleBasedStateMachine):
         self.entries[key] = (at, enter(self.generations, key, at))
 
     @rule(
-        label=st.sampled_from([("tool", "x"), ("tool", "y"), ("resource", "r"), ("resource", "s"), ("space", "scope:a")]),
+        label=st.sampled_from(
+            [("tool", "x"), ("tool", "y"), ("resource", "r"), ("resource", "s"), ("space", "scope:a")]
+        ),
         scope=st.sampled_from([None, "a", "b"]),
     )
     def end(self, label, scope):
@@ -236,7 +238,9 @@ def test_a_relative_path_means_another_file_in_another_working_directory(tmp_pat
     assert still(seen, NOW) is None
 
 
-@pytest.mark.parametrize("resource", ["orders", "https://example.com/a?b=c", "x" * 10_000, "nul\0byte", "a/b/c", "价格"])
+@pytest.mark.parametrize(
+    "resource", ["orders", "https://example.com/a?b=c", "x" * 10_000, "nul\0byte", "a/b/c", "价格"]
+)
 def test_a_resource_that_is_no_path_is_never_a_change(resource):
     assert still(watch([resource], NOW), NOW) is not None
 

@@ -120,8 +120,6 @@ def test_lone_surrogates_are_text_like_any_other():
     assert digest("\ud800") != digest("\ud801")
 
 
-
-
 def test_keys_are_equal_in_processes_with_different_hash_seeds():
     program = (
         "from shared_core.mid_term.keys import canonical, digest;"

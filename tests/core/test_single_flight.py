@@ -29,7 +29,9 @@ class Cache:
         return value, Value(value)
 
     def call(self, key, fn):
-        return self.flights.serve(key, lambda: self.kept.get(key, MISS), lambda: self._done(key, fn()), lambda shared: shared)
+        return self.flights.serve(
+            key, lambda: self.kept.get(key, MISS), lambda: self._done(key, fn()), lambda shared: shared
+        )
 
     async def acall(self, key, fn):
         async def look():

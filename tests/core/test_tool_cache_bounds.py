@@ -134,9 +134,8 @@ class Bounds(RuleBasedStateMachine):
         stats = self.tools.stats()
         assert stats["entries"] <= 5
         assert stats["bytes"] <= 4000
-        container = self.tools._entries._container
-        entries = [container.get(key) for key in container.keys()]  # noqa: SIM118
-        assert stats["bytes"] == sum(entry.size for entry in entries)
+        shelf = self.tools._entries._shelf
+        assert stats["bytes"] == sum(shelf.get(key).size for key in shelf.select(lambda entry: True))
 
 
 class BoundsWithRows(Bounds):

@@ -23,7 +23,9 @@ def tools():
 
 
 def read(tools, path):
-    return tools.call("read", {"path": str(path)}, lambda path: Path(path).read_text() if os.path.isfile(path) else os.listdir(path))
+    return tools.call(
+        "read", {"path": str(path)}, lambda path: Path(path).read_text() if os.path.isfile(path) else os.listdir(path)
+    )
 
 
 def get(tools, id="7", scope=None):  # noqa: A002

@@ -82,7 +82,9 @@ def test_an_event_in_one_process_makes_the_other_fresh(process, event, known):
     assert hit(two)
 
 
-@pytest.mark.parametrize("event", ["resource in scope", "prefix in scope", "call in scope", "write", "unknown tool", "clear"])
+@pytest.mark.parametrize(
+    "event", ["resource in scope", "prefix in scope", "call in scope", "write", "unknown tool", "clear"]
+)
 def test_an_event_of_one_scope_leaves_the_others_in_every_process(process, event):
     one, two = process(), process()
     hit(one, scope="ben")
