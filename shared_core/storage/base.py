@@ -197,6 +197,23 @@ class Blobs(Protocol):
     def bump(self, scope: str) -> int:
         """Move the scope's generation on and return it."""
 
+    def counters(self, names: Sequence[str]) -> list[int]:
+        """The shared counters with these names, in order, seen at one moment; 0 for one that never moved.
+
+        They belong to no scope and no namespace: whoever names them makes the names unique.
+        """
+
+    def advance(self, names: Sequence[str], *, namespace: str, tags: Sequence[str], scope: str | None = None) -> int:
+        """In one transaction: move each counter on by one, remove every blob of the namespace that carries
+        any of the tags (``scope`` None: in every scope), and return how many blobs that were.
+        """
+
+    def trim(self, namespace: str, *, max_items: int, max_bytes: int) -> int:
+        """Remove the earliest created blobs of the namespace, over all scopes, until both bounds hold.
+
+        Bytes are those of the values. Equal times go in insertion order. Returns how many were removed.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class LogNode:

@@ -1,5 +1,6 @@
 """What tests need and users may use too: a clock to move by hand, scripted fakes, conformance suites."""
 
+from shared_core.testing.blobs import InMemoryBlobs
 from shared_core.testing.clock import FakeClock
 
-__all__ = ["FakeClock"]
+__all__ = ["FakeClock", "InMemoryBlobs"]

@@ -1,0 +1,163 @@
+"""Which cached values an event makes untrue: generations that events end. No values, no clock, no files, no lock.
+
+Who causes events and when is ``tool_cache.py``; TTLs are compared there too. Files are in ``watch.py``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from shared_core.mid_term.keys import digest
+
+Kind = Literal["tool", "call", "space", "resource"]
+_SWEEP_AT_ONCE: Final = 64
+_SWEEP_LATER: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What an entry hangs on: its tool, its call (name and arguments in every scope), its space, its resources."""
+
+    tool: str
+    call: str
+    space: str
+    scope: str
+    resources: tuple[str, ...]
+
+    def labels(self) -> Iterator[tuple[Kind, str]]:
+        """Each thing an event can name to reach the entry."""
+        yield "tool", self.tool
+        yield "call", self.call
+        yield "space", self.space
+        for resource in self.resources:
+            yield "resource", resource
+
+    def counters(self) -> list[str]:
+        """Names of the shared counters whose movement makes the entry untrue, in a fixed order."""
+        names = []
+        for kind, text in self.labels():
+            names.append(counter(kind, text))
+            if kind != "space":
+                names.append(counter(kind, text, scope=self.scope))
+            if kind == "resource":
+                names.append(counter(kind, text, space=self.space))
+        return names
+
+    def tags(self) -> tuple[str, ...]:
+        """Under which a stored row can be removed."""
+        within = [counter("resource", resource, space=self.space) for resource in self.resources]
+        return (*(counter(kind, text) for kind, text in self.labels()), *within)
+
+
+def counter(kind: Kind, text: str, *, scope: str | None = None, space: str | None = None) -> str:
+    """The name of a shared counter (and tag): short, whatever the texts are."""
+    return "tools:" + digest(kind, text, *(("scope", scope) if scope is not None else ("space", space or "")))[:32]
+
+
+@dataclass(slots=True, eq=False)
+class Generation:
+    """The entries that hang on one thing since its last event. The event ends it; the next entry begins another."""
+
+    keys: set[str] = field(default_factory=set)
+    holds: int = 0
+    over: bool = False
+
+
+Hold = tuple[Generation, ...]
+
+
+class Generations:
+    """Who hangs on what. An event costs the same however many entries it reaches, and says how many.
+
+    An entry holds its generations and is true while none of them is over. The count of an event is the
+    number of entries still kept in the generations it ends, expired ones included. Entries that an event
+    made untrue leave a few at once and a few with each later call (``sweep``): until then they still count
+    where another event would have reached them too. Not thread-safe: the cache calls it inside its lock.
+    """
+
+    def __init__(self) -> None:
+        self._index: dict[tuple[Kind, str], dict[tuple[str, str], Generation]] = {}
+        self._dead: deque[set[str]] = deque()
+
+    def hold(self, reach: Reach) -> Hold:
+        """Take the present generations for an execution that begins now; give them back with ``release``."""
+        held = tuple(self._take(label, reach) for label in reach.labels())
+        for generation in held:
+            generation.holds += 1
+        return held
+
+    def release(self, reach: Reach, held: Hold, key: str | None = None) -> bool:
+        """End the hold. With a key: enter it, unless an event came meanwhile. Returns whether it is in."""
+        entered = key is not None and self.true(held)
+        for generation in held:
+            generation.holds -= 1
+            if entered and key is not None:
+                generation.keys.add(key)
+        self._prune(reach)
+        return entered
+
+    def leave(self, reach: Reach, held: Hold, key: str) -> None:
+        """The entry is gone from the cache."""
+        for generation in held:
+            generation.keys.discard(key)
+        self._prune(reach)
+
+    @staticmethod
+    def true(held: Hold) -> bool:
+        """Whether no event has reached any of these generations."""
+        return not any(generation.over for generation in held)
+
+    def end(self, kind: Kind, text: str, *, scope: str | None = None, space: str | None = None) -> int:
+        """The event: end the generations of this thing (in a scope, in a space, or everywhere); how many entries."""
+        groups = self._index.get((kind, text), {})
+        if scope is not None and space is not None:
+            chosen = [(space, scope)] if (space, scope) in groups else []
+        else:
+            chosen = [at for at in groups if (space is None or at[0] == space) and (scope is None or at[1] == scope)]
+        count = 0
+        for at in chosen:
+            generation = groups.pop(at)
+            generation.over = True
+            count += len(generation.keys)
+            if generation.keys:
+                self._dead.append(generation.keys)
+        if not groups:
+            self._index.pop((kind, text), None)
+        return count
+
+    def tools(self, prefix: str) -> list[str]:
+        """Names of tools with entries or executions, that start so."""
+        return [text for kind, text in self._index if kind == "tool" and text.startswith(prefix)]
+
+    def sweep(self, *, at_once: bool = False) -> Iterator[str]:
+        """Keys of entries that events made untrue, a bounded number; the cache removes them."""
+        for _ in range(_SWEEP_AT_ONCE if at_once else _SWEEP_LATER):
+            while self._dead and not self._dead[0]:
+                self._dead.popleft()
+            if not self._dead:
+                return
+            yield self._dead[0].pop()
+
+    def clear(self) -> None:
+        """Forget all entries; executions under way are overtaken."""
+        for groups in self._index.values():
+            for generation in groups.values():
+                generation.over = True
+        self._index.clear()
+        self._dead.clear()
+
+    def _take(self, label: tuple[Kind, str], reach: Reach) -> Generation:
+        return self._index.setdefault(label, {}).setdefault((reach.space, reach.scope), Generation())
+
+    def _prune(self, reach: Reach) -> None:
+        at = (reach.space, reach.scope)
+        for label in reach.labels():
+            groups = self._index.get(label)
+            generation = groups.get(at) if groups else None
+            if groups and generation is not None and not generation.keys and not generation.holds:
+                del groups[at]
+                if not groups:
+                    del self._index[label]

@@ -1,0 +1,324 @@
+"""One execution for identical calls at the same moment, over threads, tasks and event loops. Stores nothing.
+
+The first caller of a key leads: it executes. Callers that come meanwhile follow: they wait for the leader's
+outcome. What an outcome holds is the caller's business; here there are only its four kinds.
+
+- A coroutine leads in a task of its own, so cancelling one waiter disturbs no other; when the last waiter
+  is cancelled, the task is cancelled too, and the next call starts afresh.
+- A plain function led from a coroutine runs in a fresh thread, never in the loop's shared pool: followers
+  that block there could otherwise take every thread the leader needs.
+- A call made, directly or further down, by the execution it would wait for does not wait: it executes alone.
+  The same holds for two executions that would wait for each other, and for a blocking call on the leader's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from shared_core.records import MISS
+
+T = TypeVar("T")
+_POLL_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """It worked, and every follower may take ``shared`` (each makes its own copy)."""
+
+    shared: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """It raised an Exception: every waiter raises it, nothing is kept, the next call tries again."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """No outcome for others (stopped, or overtaken by a write): a follower asks anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """The value cannot be shared, or waiting would never end: the caller executes by itself."""
+
+
+Outcome = Value | Failed | Again | Alone
+
+
+@dataclass(slots=True, eq=False)
+class _Flight:
+    key: str
+    future: Future[Outcome] = field(default_factory=Future)
+    waiters: int = 0
+    waits_for: list[_Flight] = field(default_factory=list)
+    loop: asyncio.AbstractEventLoop | None = None
+    task: asyncio.Task[None] | None = None
+
+    def __post_init__(self) -> None:
+        self.future.set_running_or_notify_cancel()  # a cancelled waiter can no longer cancel it for all
+
+    def stranded(self) -> bool:
+        """Whether its task stands on a loop that nobody runs any more."""
+        return self.loop is not None and not self.loop.is_running()
+
+    def land(self, outcome: Outcome) -> None:
+        if not self.future.done():
+            self.future.set_result(outcome)
+
+
+_led: contextvars.ContextVar[tuple[_Flight, ...]] = contextvars.ContextVar("led_flights", default=())
+
+
+class SingleFlight:
+    """Flights by key. ``run`` and ``arun`` give (value, None) to the leader and (None, outcome) to the others.
+
+    ``lead`` executes and returns (value for the leader, outcome for the followers); what it raises goes to
+    the leader, and to the followers if it is an ``Exception``.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._flights: dict[str, _Flight] = {}
+
+    def __len__(self) -> int:
+        return len(self._flights)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def serve(
+        self, key: str, look: Callable[[], Any], lead: Callable[[], tuple[Any, Outcome]], take: Callable[[Any], Any]
+    ) -> Any:
+        """What a cached call does: look; else lead or follow. ``look`` and ``take`` answer ``MISS`` for nothing.
+
+        ``take`` makes the follower's own value of what the leader shared.
+        """
+        while (value := look()) is MISS:
+            value, outcome = self.run(key, lead)
+            if outcome is None:
+                return value
+            value, outcome = _follow(outcome, take)
+            if value is not MISS:
+                return value
+            if isinstance(outcome, Alone):
+                return lead()[0]
+        return value
+
+    async def aserve(
+        self,
+        key: str,
+        look: Callable[[], Awaitable[Any]],
+        lead: Callable[[], Any],
+        take: Callable[[Any], Any],
+        *,
+        hop: bool,
+    ) -> Any:
+        """``serve`` without blocking the loop; ``hop`` as in ``arun``."""
+        while (value := await look()) is MISS:
+            value, outcome = await self.arun(key, lead, hop=hop)
+            if outcome is None:
+                return value
+            value, outcome = _follow(outcome, take)
+            if value is not MISS:
+                return value
+            if isinstance(outcome, Alone):
+                return (await (in_thread(lead) if hop else lead()))[0]
+        return value
+
+    def run(self, key: str, lead: Callable[[], tuple[Any, Outcome]]) -> tuple[Any, Outcome | None]:
+        """Lead or follow, blocking."""
+        flight, leads = self._board(key, _running_loop())
+        if flight is None:
+            return None, Alone()
+        if leads:
+            return self._lead(flight, lead), None
+        try:
+            while True:
+                try:
+                    return None, flight.future.result(_POLL_SECONDS)
+                except TimeoutError:
+                    if flight.stranded():
+                        self._land(flight, Again())
+        finally:
+            self._leave(flight)
+
+    async def arun(
+        self,
+        key: str,
+        lead: Callable[[], Any],
+        *,
+        hop: bool,
+    ) -> tuple[Any, Outcome | None]:
+        """Lead or follow without blocking the loop. ``hop``: ``lead`` is a plain function, for a thread."""
+        loop = asyncio.get_running_loop()
+        flight, leads = self._board(key, None)
+        if flight is None:
+            return None, Alone()
+        own: list[Any] = []
+        if leads and hop:
+            threading.Thread(
+                target=contextvars.copy_context().run,
+                args=(self._lead_aside, flight, lead, own),
+                name="tiered-memory-tool",
+            ).start()
+        elif leads:
+            flight.loop = loop
+            flight.task = loop.create_task(self._alead(flight, lead, own))
+            flight.task.add_done_callback(lambda _: self._land(flight, Again()))
+        landed = asyncio.wrap_future(flight.future)
+        try:
+            while not flight.future.done():
+                await asyncio.wait({landed}, timeout=_POLL_SECONDS)
+                if flight.stranded():
+                    self._land(flight, Again())
+        finally:
+            landed.cancel()
+            self._leave(flight)
+        if not leads:
+            return None, flight.future.result()
+        if not own:  # its task was taken from it before it could begin
+            return None, Again()
+        error, value = own
+        if error is not None:
+            raise error
+        return value, None
+
+    # Boarding and leaving
+
+    def _board(self, key: str, blocked_loop: asyncio.AbstractEventLoop | None) -> tuple[_Flight | None, bool]:
+        """The flight of the key and whether the caller leads it; None if the caller must not wait."""
+        led = _led.get()
+        with self._lock:
+            flight = self._flights.get(key)
+            if flight is not None and flight not in led and flight.stranded():
+                self._forget(flight)
+                flight.land(Again())
+                flight = None
+            if flight is None:
+                flight = self._flights[key] = _Flight(key, waiters=1)
+                return flight, True
+            if _reaches(flight, led) or (blocked_loop is not None and flight.loop is blocked_loop):
+                return None, False
+            flight.waiters += 1
+            for mine in led:
+                mine.waits_for.append(flight)
+            return flight, False
+
+    def _leave(self, flight: _Flight) -> None:
+        task = None
+        with self._lock:
+            flight.waiters -= 1
+            for mine in _led.get():
+                if flight in mine.waits_for:
+                    mine.waits_for.remove(flight)
+            if flight.waiters == 0 and flight.task is not None and not flight.task.done():
+                self._forget(flight)
+                task = flight.task
+        if task is not None and flight.loop is not None and not flight.loop.is_closed():
+            flight.loop.call_soon_threadsafe(task.cancel)
+
+    def _forget(self, flight: _Flight) -> None:
+        if self._flights.get(flight.key) is flight:
+            del self._flights[flight.key]
+
+    def _land(self, flight: _Flight, outcome: Outcome) -> None:
+        with self._lock:
+            self._forget(flight)
+            flight.land(outcome)
+
+    # Leading
+
+    def _lead(self, flight: _Flight, lead: Callable[[], tuple[Any, Outcome]]) -> Any:
+        outcome: Outcome = Again()
+        token = _led.set((*_led.get(), flight))
+        try:
+            value, outcome = lead()
+        except Exception as error:
+            outcome = Failed(error)
+            raise
+        finally:
+            _led.reset(token)
+            self._land(flight, outcome)
+        return value
+
+    def _lead_aside(self, flight: _Flight, lead: Callable[[], tuple[Any, Outcome]], own: list[Any]) -> None:
+        def keep() -> tuple[Any, Outcome]:  # before it lands: whoever wakes up then finds the result
+            try:
+                value, outcome = lead()
+            except BaseException as error:
+                own.extend((error, None))
+                raise
+            own.extend((None, value))
+            return value, outcome
+
+        with contextlib.suppress(BaseException):  # carried to the caller, who raises it
+            self._lead(flight, keep)
+
+    async def _alead(self, flight: _Flight, lead: Callable[[], Awaitable[tuple[Any, Outcome]]], own: list[Any]) -> None:
+        outcome: Outcome = Again()
+        _led.set((*_led.get(), flight))  # the task's own context
+        try:
+            value, outcome = await lead()
+            own.extend((None, value))
+        except Exception as error:  # noqa: BLE001  carried to every waiter, who raise it
+            outcome = Failed(error)
+            own.extend((error, None))
+        except BaseException as error:
+            own.extend((error, None))
+            raise
+        finally:
+            self._land(flight, outcome)
+
+
+def _follow(outcome: Outcome, take: Callable[[Any], Any]) -> tuple[Any, Outcome]:
+    if isinstance(outcome, Failed):
+        raise outcome.error
+    if isinstance(outcome, Value):
+        return take(outcome.shared), Alone()
+    return MISS, outcome
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def _reaches(flight: _Flight, led: tuple[_Flight, ...]) -> bool:
+    """Whether the flight is one of ``led`` or waits, over any number of others, for one of them."""
+    seen: set[int] = set()
+    waiting = [flight]
+    while waiting:
+        found = waiting.pop()
+        if found in led:
+            return True
+        if id(found) not in seen:
+            seen.add(id(found))
+            waiting.extend(found.waits_for)
+    return False
+
+
+async def in_thread(fn: Callable[..., T], *args: Any) -> T:
+    """Run ``fn(*args)`` in a fresh thread, for work a leader must get done whatever the loop's pool is busy with."""
+    done: Future[T] = Future()
+    done.set_running_or_notify_cancel()
+
+    def work() -> None:
+        try:
+            done.set_result(fn(*args))
+        except BaseException as error:  # noqa: BLE001  carried to the awaiting task
+            done.set_exception(error)
+
+    threading.Thread(target=contextvars.copy_context().run, args=(work,), name="tiered-memory-store").start()
+    return await asyncio.wrap_future(done)

@@ -1,0 +1,372 @@
+"""``memory.tools``: results of tools and of intermediate computations, paid for once and never stale.
+
+Here is what a call goes through and which events it causes. Keys are made in ``keys.py``, policies read in
+``tools.py``, results kept in ``tool_entries.py``, concurrent calls joined in ``single_flight.py``.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from shared_core import arguments
+from shared_core.errors import InvalidInput
+from shared_core.mid_term import tools
+from shared_core.mid_term.invalidation import Kind, Reach
+from shared_core.mid_term.keys import arguments_key, digest
+from shared_core.mid_term.single_flight import Again, Outcome, SingleFlight, in_thread
+from shared_core.mid_term.tool_entries import Call, ToolEntries
+from shared_core.mid_term.tools import Policy, Resources
+from shared_core.mid_term.values import Uncached
+from shared_core.records import MISS
+from shared_core.settings import Settings
+from shared_core.storage.base import Blobs
+
+F = TypeVar("F", bound=Callable[..., Any])
+_COUNTED_CALLS: Final = 10_000
+_SHOWN_REPEATS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    kind: Kind
+    texts: tuple[str, ...]
+    space: str | None = None
+
+
+class ToolCache:
+    """A cache of tool results under exact keys. Only registered tools are cached.
+
+    ``scope_of`` turns a scope or None into the scope to use and raises ScopeRequired. ``blobs`` None keeps
+    everything in memory; with it, results that typed JSON can carry are also written there, and every
+    process with the same ``blobs`` sees them and each other's invalidations. ``policy`` names the eviction
+    policy: ``"attention_lru"`` (the rule, with aged access frequency for a prior), ``"lfu"`` or ``"lru"``.
+    A storage that fails makes the cache slower, never wrong: ``stats()["storage_errors"]``.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        clock: Callable[[], float],
+        blobs: Blobs | None,
+        scope_of: Callable[[str | None], str],
+        policy: str = "attention_lru",
+    ) -> None:
+        self._scope_of = scope_of
+        self._entries = ToolEntries(settings=settings, clock=clock, blobs=blobs, policy=policy)
+        self._flights = SingleFlight()
+        self._policies: dict[str, Policy] = {}
+        self._defaults: dict[str, tools.Defaults] = {}
+        self._lock = threading.Lock()
+        self._repeats: dict[str, tuple[str, str, int]] = {}  # call: (tool, arguments, count), latest last
+        self._bypassed = 0
+
+    def register(
+        self,
+        name: str,
+        *,
+        cacheable: bool = True,
+        ttl: float | None = 600.0,
+        reads: Resources = None,
+        writes: Resources = None,
+        key: Callable[[dict[str, Any]], Any] | None = None,
+        space: str | None = None,
+        version: str = "",
+        max_entry_bytes: int | None = None,
+        rewinds: bool = False,
+        copy: bool = True,
+    ) -> None:
+        """Say how a tool is cached. Registering a name again replaces what was said.
+
+        ``reads`` and ``writes``: the name of an argument, a list of names, or a function of the arguments
+        dict that returns resource strings. A resource is matched across the tools of a space by its text;
+        one that is also a path (or ``"file:" + path``) is watched as a file or directory. A tool with
+        ``writes`` is always executed and invalidates what it declares; ``writes=[]`` with
+        ``cacheable=False`` writes nothing and invalidates nothing; ``writes=None`` with ``cacheable=False``
+        may write anything and invalidates its space. ``ttl`` in seconds: 0 stores nothing, None never
+        expires. ``key`` computes what stands for the arguments in the key. ``space`` is shared by all scopes
+        for invalidation, never for values. ``version`` changes when the tool's answers do.
+        ``max_entry_bytes`` refuses larger results. ``rewinds``: the application itself restores what the tool
+        reads, so its results go when the conversation is rewound. ``copy=False`` hands out the very object
+        that was returned: for results nobody changes. Raises InvalidInput.
+        """
+        self._policies[arguments.name("name", name)] = Policy(
+            cacheable=cacheable, ttl=ttl, reads=reads, writes=writes, key=key, space=space, version=version,
+            max_entry_bytes=max_entry_bytes, rewinds=rewinds, copy=copy,
+        )  # fmt: skip
+
+    # Calling
+
+    def call(self, name: str, args: Mapping[str, Any], fn: Callable[..., Any], *, scope: str | None = None) -> Any:
+        """The kept result of this call, or that of ``fn(**args)``, which is then kept.
+
+        What ``fn`` raises is raised and never kept. ``fn`` may return ``Uncached(value)`` to hand a value out
+        without keeping it.
+        """
+        if tools.is_async(fn):
+            raise InvalidInput(
+                f"tools.call: expected a plain function for {name!r}, got a coroutine function; use acall"
+            )
+        return self._run(*self._prepare(name, args, tools.defaults(fn), scope), lambda: fn(**args))
+
+    async def acall(
+        self, name: str, args: Mapping[str, Any], fn: Callable[..., Any], *, scope: str | None = None
+    ) -> Any:
+        """``call`` without blocking the loop: ``fn`` is a coroutine function, or a plain one for a thread."""
+        prepared = self._prepare(name, args, tools.defaults(fn), scope)
+        return await self._arun(*prepared, lambda: fn(**args), hop=not tools.is_async(fn))
+
+    def wrap(self, fn: F, *, name: str | None = None, scope: str | None = None, **register: Any) -> F:
+        """The function with its results cached, registered under ``name`` (its own name if None).
+
+        ``register`` takes the keywords of ``register``. Positional, keyword and default arguments make one
+        key. Without an explicit ``name``, two functions never share results even if they are called alike,
+        and those that no other process could recognise (closures, methods, callable objects) are kept in
+        memory only.
+        """
+        called = arguments.name("name", name if name is not None else tools.name_of(fn))
+        identity, stored = ("", True) if name is not None else tools.identity(fn)
+        policy = Policy(**register, identity=identity, stored=stored)
+        self._policies[called] = policy
+        return self._wrapped(fn, called, policy, scope)
+
+    def memoize(self, fn: F, *, scope: str | None = None, **register: Any) -> F:
+        """``wrap`` for intermediate computations (embeddings, retrieval, summaries): named by module and function."""
+        identity, stored = tools.identity(fn)
+        called = f"{getattr(fn, '__module__', type(fn).__module__)}.{getattr(fn, '__qualname__', tools.name_of(fn))}"
+        policy = Policy(**register, identity=identity, stored=stored)
+        self._policies[called] = policy
+        return self._wrapped(fn, called, policy, scope)
+
+    def _wrapped(self, fn: F, name: str, policy: Policy, scope: str | None) -> F:
+        signature, defaults = tools.signature(fn), tools.defaults(fn)
+        self._defaults[name] = defaults
+
+        def prepared(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Prepared, Call | None]:
+            bound = tools.bind(signature, args, kwargs) if signature else {"*args": args, **kwargs}
+            return self._prepare(name, bound, defaults, scope, policy)
+
+        if tools.is_async(fn):
+
+            @functools.wraps(fn)
+            async def acached(*args: Any, **kwargs: Any) -> Any:
+                return await self._arun(*prepared(args, kwargs), lambda: fn(*args, **kwargs), hop=False)
+
+            return acached  # type: ignore[return-value]
+
+        @functools.wraps(fn)
+        def cached(*args: Any, **kwargs: Any) -> Any:
+            return self._run(*prepared(args, kwargs), lambda: fn(*args, **kwargs))
+
+        return cached  # type: ignore[return-value]
+
+    # What a call goes through
+
+    def _prepare(
+        self,
+        name: str,
+        args: Mapping[str, Any],
+        defaults: tools.Defaults,
+        scope: str | None,
+        policy: Policy | None = None,
+    ) -> tuple[_Prepared, Call | None]:
+        """What is known before anything runs. The call is None if it is to be executed whatever is kept."""
+        scope = self._scope_of(scope)
+        policy = policy or self._policies.get(name, tools.UNKNOWN)
+        self._defaults[name] = defaults
+        full = {**dict(defaults), **args}
+        space = policy.space_of(scope)
+        text: str | None
+        try:
+            text = arguments_key(full, policy.key)
+        except Exception:  # noqa: BLE001  the arguments' own code runs here; whatever it raises, there is no key
+            text = None
+        else:
+            self._repeat(name, scope, text)
+        call = None
+        if policy.kept and text is not None:
+            try:
+                reads = tools.resources(policy.reads, full)
+                key = digest(name, policy.version, policy.identity, space, scope, text)
+                call = Call(key, Reach(name, digest(name, text), space, scope, reads), policy)
+            except tools.UnclearResources:
+                pass
+        return _Prepared(policy, full, space), call
+
+    def _run(self, prepared: _Prepared, call: Call | None, run: Callable[[], Any]) -> Any:
+        if call is None:
+            event = self._bypass(prepared)
+            self._end_shared(event)
+            try:
+                return _open(run())
+            finally:
+                self._end(event)
+                self._end_shared(event)
+
+        def lead() -> tuple[Any, Outcome]:
+            return self._lead(call, run)
+
+        return self._flights.serve(call.key, lambda: self._entries.look(call), lead, self._entries.joined)
+
+    def _lead(self, call: Call, run: Callable[[], Any]) -> tuple[Any, Outcome]:
+        found = self._entries.look(call)  # an execution may have ended since the caller looked
+        if found is not MISS:
+            return found, Again()
+        attempt = self._entries.begin(call)
+        try:
+            value = run()
+        except BaseException:
+            self._entries.raised(call, attempt)
+            raise
+        return self._entries.finish(call, attempt, value)
+
+    async def _arun(self, prepared: _Prepared, call: Call | None, run: Callable[[], Any], *, hop: bool) -> Any:
+        if call is None:
+            event = self._bypass(prepared)
+            await self._aside(event is not None, self._end_shared, event)
+            try:
+                return _open(await _awaited(await (in_thread(run) if hop else run())))
+            finally:
+                self._end(event)
+                await self._aside(event is not None, self._end_shared, event)
+        disk = self._entries.shared or bool(call.reach.resources)
+
+        async def look() -> Any:
+            return await self._aside(disk, self._entries.look, call)
+
+        async def alead() -> tuple[Any, Outcome]:
+            found = await look()
+            if found is not MISS:
+                return found, Again()
+            attempt = await self._aside(disk, self._entries.begin, call)
+            try:
+                value = await run()
+            except BaseException:
+                self._entries.raised(call, attempt)
+                raise
+            kept: tuple[Any, Outcome] = await self._aside(disk, self._entries.finish, call, attempt, value)
+            return kept
+
+        lead: Callable[[], Any] = (lambda: self._lead(call, run)) if hop else alead
+        return await _awaited(await self._flights.aserve(call.key, look, lead, self._entries.joined, hop=hop))
+
+    @staticmethod
+    async def _aside(disk: bool, fn: Callable[..., Any], *args: Any) -> Any:
+        """In a thread if the work touches the disk. A fresh one: see ``single_flight``."""
+        return await in_thread(fn, *args) if disk else fn(*args)
+
+    # Executed always
+
+    def _bypass(self, prepared: _Prepared) -> _Event | None:
+        """The event of an execution that is not kept, or None if it writes nothing."""
+        policy = prepared.policy
+        if not policy.unknown and not policy.writes:
+            if policy.kept:
+                self._entries.uncacheable()
+            else:
+                self._count_bypass()
+            return None
+        self._count_bypass()
+        everything = _Event("space", (prepared.space,))
+        if policy.unknown:
+            return everything
+        try:
+            written = tools.resources(policy.writes, prepared.args)
+        except tools.UnclearResources:
+            return everything  # it writes something, and nobody can say what
+        return _Event("resource", written, prepared.space) if written else None
+
+    def _count_bypass(self) -> None:
+        with self._lock:
+            self._bypassed += 1
+
+    def _end(self, event: _Event | None) -> None:
+        if event is not None:
+            self._entries.end(event.kind, event.texts, space=event.space)
+
+    def _end_shared(self, event: _Event | None) -> None:
+        """Before and after an execution: a process that dies in between has invalidated all the same."""
+        if event is not None:
+            self._entries.end_shared(event.kind, event.texts, space=event.space)
+
+    # Events
+
+    def invalidate(self, name: str, args: Mapping[str, Any], *, scope: str | None = None) -> int:
+        """Forget the result of one call, in one scope or (None) in all; how many entries that were."""
+        policy = self._policies.get(name, tools.UNKNOWN)
+        try:
+            text = arguments_key({**dict(self._defaults.get(name, ())), **args}, policy.key)
+        except InvalidInput:
+            return 0  # such a call is never kept
+        return self._forget("call", [digest(name, text)], scope)
+
+    def invalidate_prefix(self, name: str, *, scope: str | None = None) -> int:
+        """Forget the results of every tool whose name starts so, in one scope or in all."""
+        if not isinstance(name, str):
+            raise InvalidInput(f"invalidate_prefix: expected the start of a tool's name, got {name!r}")
+        return self._forget("tool", sorted(self._entries.tools(name)), scope)
+
+    def invalidate_resource(self, resource: str, *, scope: str | None = None) -> int:
+        """Forget what was read from a resource, in one scope or in all, in every space."""
+        return self._forget("resource", [arguments.name("resource", resource)], scope)
+
+    def rewound(self, scope: str | None = None) -> int:
+        """A conversation of the scope was rewound: forget the results of tools registered with ``rewinds``."""
+        names = sorted(name for name, policy in list(self._policies.items()) if policy.rewinds)
+        return self._forget("tool", names, self._scope_of(scope))
+
+    def clear_scope(self, scope: str) -> int:
+        """Forget every result of a scope, here and in the rows."""
+        count = self.invalidate_prefix("", scope=scope)
+        return max(count, self._entries.rows.clear(scope)) if self._entries.rows is not None else count
+
+    def _forget(self, kind: Kind, texts: list[str], scope: str | None) -> int:
+        """Counts entries in memory or rows, whichever is more: most rows have an entry and most entries a row."""
+        if scope is not None:
+            arguments.name("scope", scope)
+        here = self._entries.end(kind, texts, scope=scope)
+        return max(here, self._entries.end_shared(kind, texts, scope=scope))
+
+    # Counting
+
+    def _repeat(self, name: str, scope: str, text: str) -> None:
+        call = digest(name, scope, text)
+        with self._lock:
+            _, _, count = self._repeats.pop(call, ("", "", 0))
+            self._repeats[call] = (name, text[:200], count + 1)
+            if len(self._repeats) > _COUNTED_CALLS:
+                del self._repeats[next(iter(self._repeats))]
+
+    def stats(self) -> dict[str, Any]:
+        """Counters since the start, and what is held now.
+
+        ``hits`` (of them ``joined``: served by a call under way), ``misses`` by cause, ``bypassed``
+        (executions of tools that are never kept), ``entries``, ``bytes``, ``evictions``, ``seconds_saved``,
+        ``storage_errors``, and ``repeats``: the calls made most often, for an agent that runs in circles.
+        """
+        with self._lock:
+            most = sorted(self._repeats.values(), key=lambda seen: -seen[2])[:_SHOWN_REPEATS]
+            bypassed = self._bypassed
+        repeats = [{"tool": tool, "arguments": text, "count": count} for tool, text, count in most if count > 1]
+        return {**self._entries.stats(), "bypassed": bypassed, "repeats": repeats}
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    policy: Policy
+    args: dict[str, Any]
+    space: str
+
+
+def _open(value: Any) -> Any:
+    return value.value if isinstance(value, Uncached) else value
+
+
+async def _awaited(value: Any) -> Any:
+    """A plain function may have given a coroutine; it cannot be kept, but it is still to be awaited."""
+    return await value if inspect.iscoroutine(value) else value

@@ -1,0 +1,252 @@
+"""Which entries an event reaches, what it counts, and how a file is recognised."""
+
+import os
+import time
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from shared_core.mid_term.invalidation import Generations, Reach
+from shared_core.mid_term.watch import still, watch
+
+OLD = 1_600_000_000
+NOW = 1_700_000_000.0
+
+
+def reach(tool="read", call="c", space="scope:a", scope="a", resources=()):
+    return Reach(tool, call, space, scope, tuple(resources))
+
+
+def enter(generations, key, reach):
+    hold = generations.hold(reach)
+    assert generations.release(reach, hold, key)
+    return hold
+
+
+def test_an_event_reaches_what_hangs_on_it_and_says_how_many():
+    generations = Generations()
+    one = enter(generations, "k1", reach(resources=["r"]))
+    two = enter(generations, "k2", reach(call="d", resources=["r", "s"]))
+    assert generations.end("resource", "s") == 1
+    assert (generations.true(one), generations.true(two)) == (True, False)
+    assert generations.end("resource", "s") == 0
+
+
+def test_a_value_whose_execution_was_overtaken_by_an_event_is_not_entered():
+    generations = Generations()
+    hold = generations.hold(reach(resources=["r"]))
+    assert generations.end("resource", "r") == 0
+    assert not generations.release(reach(resources=["r"]), hold, "k")
+    again = enter(generations, "k", reach(resources=["r"]))
+    assert generations.true(again)
+
+
+def test_an_event_can_be_kept_to_a_scope_or_to_a_space():
+    generations = Generations()
+    ada = enter(generations, "k1", reach(resources=["r"]))
+    ben = enter(generations, "k2", reach(scope="b", space="scope:b", resources=["r"]))
+    team = enter(generations, "k3", reach(scope="b", space="named:team", resources=["r"]))
+    assert generations.end("resource", "r", scope="a") == 1
+    assert generations.end("resource", "r", space="named:team") == 1
+    assert [generations.true(hold) for hold in (ada, ben, team)] == [False, True, False]
+
+
+def test_the_work_of_an_event_does_not_grow_with_the_entries_it_reaches():
+    """Nothing walks the entries: the generation ends as one, and they leave a few at a time."""
+    generations = Generations()
+    for i in range(10_000):
+        enter(generations, f"k{i}", reach(call=f"c{i}"))
+    touched = []
+
+    class Watched(set):
+        def __iter__(self):
+            touched.append("walked")
+            return super().__iter__()
+
+    generation = generations._index["tool", "read"]["scope:a", "a"]
+    generation.keys = Watched(generation.keys)
+    assert generations.end("tool", "read") == 10_000
+    assert touched == []
+    assert len(list(generations.sweep(at_once=True))) == 64
+    assert len(list(generations.sweep())) == 8
+
+
+def test_nothing_is_left_behind_when_all_entries_have_gone():
+    generations = Generations()
+    held = {f"k{i}": (reach(call=f"c{i}", resources=[f"r{i}"]),) for i in range(50)}
+    holds = {key: enter(generations, key, at) for key, (at,) in held.items()}
+    for key, (at,) in held.items():
+        generations.leave(at, holds[key], key)
+    assert generations._index == {}
+
+
+class Model(RuleBasedStateMachine):
+    """Against a plain list of entries: an event's count and reach, with a sweep after each event."""
+
+    def __init__(self):
+        super().__init__()
+        self.generations = Generations()
+        self.entries = {}
+        self.next = 0
+
+    @rule(tool=st.sampled_from("xy"), scope=st.sampled_from("ab"), resources=st.sets(st.sampled_from("rst")))
+    def put(self, tool, scope, resources):
+        at = reach(tool=tool, call=str(self.next), scope=scope, space=f"scope:{scope}", resources=sorted(resources))
+        key = f"k{self.next}"
+        self.next += 1
+        self.entries[key] = (at, enter(self.generations, key, at))
+
+    @rule(
+        label=st.sampled_from(
+            [("tool", "x"), ("tool", "y"), ("resource", "r"), ("resource", "s"), ("space", "scope:a")]
+        ),
+        scope=st.sampled_from([None, "a", "b"]),
+    )
+    def end(self, label, scope):
+        reached = {k for k, (at, _) in self.entries.items() if label in set(at.labels()) and scope in (None, at.scope)}
+        assert self.generations.end(*label, scope=scope) == len(reached)
+        swept = set()
+        while found := set(self.generations.sweep(at_once=True)):
+            swept |= found
+        for key in reached:
+            at, hold = self.entries.pop(key)
+            assert not self.generations.true(hold)
+            self.generations.leave(at, hold, key)
+        assert swept == reached
+
+    @invariant()
+    def the_rest_is_true(self):
+        assert all(self.generations.true(hold) for _, hold in self.entries.values())
+
+
+TestModel = Model.TestCase
+TestModel.settings = settings(max_examples=40, stateful_step_count=20)
+
+
+# Files
+
+
+def write(path, text, at=OLD):
+    path.write_text(text)
+    os.utime(path, (at, at))
+
+
+def test_an_untouched_file_is_unchanged(tmp_path):
+    file = tmp_path / "f"
+    write(file, "one")
+    assert still(watch([str(file)], NOW), NOW) is not None
+
+
+@pytest.mark.parametrize("change", [
+    lambda file: write(file, "two", OLD + 1),  # edited
+    lambda file: write(file, "one", OLD - 500),  # an older copy restored
+    lambda file: write(file, "longer", OLD),  # edited, time put back
+    lambda file: write(file, "owt", OLD),  # edited to the same size, time put back
+    lambda file: (write(file.with_name("g"), "two", OLD), os.replace(file.with_name("g"), file)),  # replaced
+    lambda file: file.unlink(),  # deleted
+    lambda file: (file.unlink(), file.mkdir()),  # became a directory
+])  # fmt: skip
+def test_a_changed_file_is_recognised(tmp_path, change):
+    file = tmp_path / "f"
+    write(file, "one")
+    seen = watch([str(file)], time.time() + 60)
+    change(file)
+    assert still(seen, time.time() + 60) is None
+
+
+def test_edits_within_one_tick_of_a_young_files_clock_are_recognised_by_content(tmp_path, monkeypatch):
+    """All that stat tells stays as it was; while the file is younger than two seconds its content decides."""
+    file = tmp_path / "f"
+    file.write_text("one")
+    facts = file.stat()
+    real = os.stat
+    monkeypatch.setattr(os, "stat", lambda path, **kw: facts if str(path) == str(file) else real(path, **kw))
+    now = facts.st_mtime + 1.9
+    seen = watch([str(file)], now)
+    assert still(seen, now) is not None
+    file.write_text("two")
+    assert still(seen, now) is None
+    assert still(seen, now + 100) is None
+
+
+def test_a_file_that_is_no_longer_young_is_hashed_once_more_and_then_known_by_its_facts(tmp_path):
+    file = tmp_path / "f"
+    file.write_text("one")
+    now = file.stat().st_mtime
+    seen = watch([str(file)], now + 1)
+    assert seen[0][2][2] is not None
+    later = still(seen, now + 3)
+    assert later[0][2][2] is not None
+    assert still(later, now + 3)[0][2][2] is None
+
+
+def test_a_link_pointed_elsewhere_is_a_change(tmp_path):
+    write(tmp_path / "a", "one")
+    write(tmp_path / "b", "one")
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "a")
+    seen = watch([str(link)], NOW)
+    link.unlink()
+    link.symlink_to(tmp_path / "b")
+    assert still(seen, NOW) is None
+
+
+def test_editing_the_file_behind_a_link_is_a_change(tmp_path):
+    write(tmp_path / "a", "one")
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "a")
+    seen = watch([str(link)], NOW)
+    write(tmp_path / "a", "two!")
+    assert still(seen, NOW) is None
+
+
+@pytest.mark.parametrize("change", [
+    lambda d: write(d / "new", ""),
+    lambda d: (d / "f").unlink(),
+    lambda d: os.replace(d / "f", d / "g"),
+    lambda d: write(d / "f", "other"),  # the directory's own time does not change
+    lambda d: (d / "sub").mkdir(),
+])  # fmt: skip
+def test_a_directory_sees_entries_added_removed_renamed_and_edited(tmp_path, change):
+    folder = tmp_path / "d"
+    folder.mkdir()
+    write(folder / "f", "one")
+    os.utime(folder, (OLD, OLD))
+    seen = watch([str(folder)], NOW)
+    assert still(seen, NOW) is not None
+    change(folder)
+    assert still(seen, NOW) is None
+
+
+def test_a_path_that_was_not_there_is_a_change_when_it_appears(tmp_path):
+    file = tmp_path / "f"
+    seen = watch([str(file)], NOW)
+    assert still(seen, NOW) is not None
+    file.write_text("")
+    assert still(seen, NOW) is None
+
+
+def test_a_relative_path_means_another_file_in_another_working_directory(tmp_path, monkeypatch):
+    for name in ("x", "y"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "f", name)
+    monkeypatch.chdir(tmp_path / "x")
+    seen = watch(["f"], NOW)
+    monkeypatch.chdir(tmp_path / "y")
+    assert still(seen, NOW) is None
+
+
+@pytest.mark.parametrize(
+    "resource", ["orders", "https://example.com/a?b=c", "x" * 10_000, "nul\0byte", "a/b/c", "价格"]
+)
+def test_a_resource_that_is_no_path_is_never_a_change(resource):
+    assert still(watch([resource], NOW), NOW) is not None
+
+
+def test_the_word_file_before_a_path_is_not_part_of_it(tmp_path):
+    file = tmp_path / "f"
+    seen = watch([f"file:{file}"], NOW)
+    file.write_text("now it is there")
+    assert still(seen, NOW) is None
