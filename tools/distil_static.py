@@ -77,7 +77,9 @@ def main() -> None:
     scale = np.abs(table).max(axis=1) / 127
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else static.TABLE
     np.savez(target, rows=np.round(table / scale[:, None]).astype(np.int8), scale=scale.astype(np.float32))
-    sys.stdout.write(f"{target.name} {target.stat().st_size} bytes\n{hashlib.sha256(target.read_bytes()).hexdigest()}\n")
+    sys.stdout.write(
+        f"{target.name} {target.stat().st_size} bytes\n{hashlib.sha256(target.read_bytes()).hexdigest()}\n"
+    )
 
 
 if __name__ == "__main__":

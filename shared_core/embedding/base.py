@@ -31,17 +31,21 @@ class Embedder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Which model, which weights, which dimension; the same on every machine. Vectors of two
-        fingerprints are never compared."""
+        """Which model, which weights, which dimension; the same on every machine.
+
+        Vectors of two fingerprints are never compared.
+        """
 
     @property
     def dimension(self) -> int:
         """The length of a vector."""
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
-        """Return float32 [len(texts), dimension], rows of length 1 (or all zeros when a text holds
-        nothing the model knows). ``query`` says that the texts are questions, for models that treat
-        questions and passages differently. Raises EmbedderError, InvalidInput."""
+        """Return float32 [len(texts), dimension]: rows of length 1, or zeros for a text without known words.
+
+        ``query`` says that the texts are questions, for models that treat questions and passages
+        differently. Raises EmbedderError, InvalidInput.
+        """
 
 
 def checked(raw: Any, count: int, *, dimension: int | None, source: str) -> Vectors:
@@ -103,6 +107,7 @@ class Once(Generic[T]):
         self._lock = threading.Lock()
 
     def __call__(self) -> T:
+        """Return the value; raises what making it raises."""
         if not self._made:
             with self._lock:
                 if not self._made:
