@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from shared_core import arguments
-from shared_core.embedding import resolve
+from shared_core.embedding import open_embedder
 from shared_core.errors import InvalidInput, ScopeRequired
 from shared_core.long_term import LongTerm
 from shared_core.mid_term.context import Context
@@ -55,7 +55,7 @@ class TieredMemory:
         self.storage = storage
         self._clock = clock
         self._ids = ids if ids is not None else _new_id
-        self.embedder = resolve(embedder)
+        self.embedder = open_embedder(embedder)
         self.long_term = LongTerm(
             storage, self.embedder, settings=self.settings, clock=clock, ids=self._ids, scope_of=self.scope_of,
             reembed=reembed,

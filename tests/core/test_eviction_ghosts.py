@@ -30,9 +30,10 @@ def test_a_scan_of_keys_asked_for_once_does_not_push_out_what_is_asked_for_again
 
 def test_a_key_that_comes_back_soon_after_its_eviction_is_proven(clock):
     """A ghost asked for again outlives the newcomers that follow it, without a single hit."""
-    keys = ["a", "b"] * 4 + ["x", "y", "x"] + [f"once-{i}" for i in range(3)]
-    cache, _ = held_after(keys, 3, clock)
+    keys = ["a", "b"] * 4 + ["x", "w", "y", "x"] + [f"once-{i}" for i in range(9)]
+    cache, _ = held_after(keys, 4, clock)
     assert "x" in cache
+    assert "w" not in cache
 
 
 def test_what_was_deleted_leaves_no_ghost(clock):
