@@ -14,6 +14,7 @@ The recipe, after model2vec (Tulkens and van Dongen 2024):
 4. Each token weighs ``a / (a + p)``, a = 0.001 (SIF, Arora et al. 2017), where p is Zipf's guess
    from the token's rank: the vocabulary is sorted by frequency after its single characters. ASCII
    characters count as the most frequent; other characters, which are words in Chinese, as rank 5000.
+   Marks weigh nothing, ``[UNK]`` above all: else all texts in a script it does not know would be alike.
 5. int8 rows, each with its own scale.
 """  # noqa: INP001
 
@@ -30,7 +31,8 @@ from shared_core.embedding import minilm, static
 from shared_core.embedding.wordpiece import VOCAB
 
 _CLS, _SEP = 101, 102
-_FIRST_WORD = 1996  # the id of "the"; unused marks and single characters come before
+_FIRST_CHARACTER = 999  # the id of "!"; marks and unused places come before
+_FIRST_WORD = 1996  # the id of "the"; single characters come before
 _CHARACTER_RANK = 5000.0
 _SIF = 1e-3
 _BATCH = 512
@@ -67,6 +69,7 @@ def weights(tokens: list[str]) -> Matrix:
     ranks[other_characters] = _CHARACTER_RANK
     probability = (1.0 / ranks) / (1.0 / (np.arange(len(tokens) - _FIRST_WORD) + 2.0)).sum()
     weight: Matrix = _SIF / (_SIF + probability)
+    weight[:_FIRST_CHARACTER] = 0.0
     return weight
 
 
@@ -75,8 +78,9 @@ def main() -> None:
     tokens = VOCAB.read_bytes().decode().removesuffix("\n").split("\n")
     table = reduced(token_vectors(len(tokens)), static.DIMENSION) * weights(tokens)[:, None]
     scale = np.abs(table).max(axis=1) / 127
+    steps = table / np.where(scale > 0, scale, 1.0)[:, None]
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else static.TABLE
-    np.savez(target, rows=np.round(table / scale[:, None]).astype(np.int8), scale=scale.astype(np.float32))
+    np.savez(target, rows=np.round(steps).astype(np.int8), scale=scale.astype(np.float32))
     sys.stdout.write(
         f"{target.name} {target.stat().st_size} bytes\n{hashlib.sha256(target.read_bytes()).hexdigest()}\n"
     )

@@ -7,6 +7,7 @@ and the weights loaded at the first text, not before.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
@@ -68,8 +69,9 @@ def _load() -> Any:
 
 
 def _cut(engine: Any, text: str, query: bool) -> str:
-    """The longest start of the text that surely fits the window, found in a step or two."""
+    """The longest start of the text that fits the window; what stands behind it has no influence."""
     text = text[:_MAX_CHARACTERS]
-    while (count := engine.token_count(text, query)) > _MAX_TOKENS:
-        text = text[: len(text) * _MAX_TOKENS // count]
-    return text
+    if engine.token_count(text, query) <= _MAX_TOKENS:
+        return text
+    lengths = range(len(text))
+    return text[: bisect_right(lengths, _MAX_TOKENS, key=lambda n: engine.token_count(text[:n], query)) - 1]

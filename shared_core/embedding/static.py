@@ -17,7 +17,7 @@ from shared_core.embedding.base import Once, Vectors, check_sha256, checked, pro
 from shared_core.embedding.wordpiece import wordpiece
 
 TABLE = Path(__file__).with_name("static_table.npz")
-SHA256 = "a964aac21394340f30b8bf31196efa8565b2d51894d994a346d4e36e41739214"
+SHA256 = "586db0a54671b3c109e18fff30da3bcfee83db5fe07509dce5b870db80a21508"
 DIMENSION = 256
 
 _BLOCK = 512  # texts summed at a time, so that memory does not grow with the job
@@ -36,7 +36,7 @@ class StaticTable:
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
         """Return float32 [len(texts), 256]; the order of words does not matter, nor the length of a text.
 
-        A vector does not depend on the other texts of the call. A text without tokens gives zeros.
+        A vector does not depend on the other texts of the call. A text without known tokens gives zeros.
         Raises EmbedderError, InvalidInput.
         """
         del query

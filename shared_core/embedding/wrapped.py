@@ -11,7 +11,8 @@ sentence-transformers     ``encode_document(texts)`` or ``encode(texts)``     ``
 
 The fingerprint is the object's own ``fingerprint`` attribute when it has one. Otherwise it is made of the
 class and the names of the model it carries, never of keys, addresses or folders. When that does not tell
-two models apart, or the class was only renamed, name the model yourself::
+two models apart, or the class was only renamed, name the model yourself: set ``fingerprint`` on the object,
+or, where its class forbids new attributes, on a subclass::
 
     class House(OpenAIEmbeddings):
         fingerprint: ClassVar[str] = "house-2"
