@@ -31,7 +31,7 @@ check: $(VENV)/.test  ## lint, format, types, import rules, documentation
 	$(BIN)/python -m pytest docs/check_docs.py
 
 notebooks: $(VENV)/.test  ## run the notebooks anew and keep their output
-	$(BIN)/python notebooks/execute.py --write
+	$(BIN)/python tools/run_notebooks.py --write
 
 bench: $(VENV)/.test  ## every benchmark; needs DATA=<folder> or TIERED_MEMORY_DATA
 	$(BIN)/python -m benchmarks.recall $(if $(DATA),--data "$(DATA)",)
