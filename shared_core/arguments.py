@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
+from numbers import Integral, Real
 from typing import Any
 
 from shared_core.errors import InvalidInput
@@ -53,11 +54,11 @@ def names(what: str, values: object) -> tuple[str, ...]:
 
 def count(what: str, value: object) -> int:
     """An int that is not negative."""
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise InvalidInput(f"{what}: expected a whole number, got {value!r}")
     if value < 0:
         raise InvalidInput(f"{what}: expected 0 or more, got {value}")
-    return value
+    return int(value)
 
 
 def optional_count(what: str, value: object) -> int | None:
@@ -67,9 +68,9 @@ def optional_count(what: str, value: object) -> int | None:
 
 def unit(what: str, value: object) -> float:
     """A finite number in [0, 1]."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
+    if not 0.0 <= _number(value) <= 1.0:
         raise InvalidInput(f"{what}: expected a number from 0 to 1, got {value!r}")
-    return float(value)
+    return _number(value)
 
 
 def instant(what: str, value: object) -> float:
@@ -80,10 +81,10 @@ def instant(what: str, value: object) -> float:
                 f"{what}: expected an aware datetime or epoch seconds, got the naive {value!r}; "
                 "write value.replace(tzinfo=timezone.utc), or the zone it was taken in"
             )
-        return value.astimezone(UTC).timestamp()
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return value.timestamp()
+    if not math.isfinite(_number(value)):
         raise InvalidInput(f"{what}: expected epoch seconds or an aware datetime, got {value!r}")
-    return float(value)
+    return _number(value)
 
 
 def optional_instant(what: str, value: object) -> float | None:
@@ -95,9 +96,9 @@ def ttl(what: str, value: object) -> float | None:
     """Seconds to live: 0 means do not store, None no expiry; negative, NaN or infinite is refused."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+    if not 0.0 <= _number(value) < math.inf:
         raise InvalidInput(f"{what}: expected seconds, 0 (do not store) or None (no expiry), got {value!r}")
-    return float(value)
+    return _number(value)
 
 
 def plain(what: str, value: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -107,10 +108,20 @@ def plain(what: str, value: Mapping[str, Any] | None) -> dict[str, Any]:
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise InvalidInput(f"{what}: expected a dict with string keys, got {value!r}")
     try:
-        copy: dict[str, Any] = json.loads(json.dumps(dict(value)))
-    except (TypeError, ValueError) as error:
+        copy: dict[str, Any] = json.loads(json.dumps(dict(value), allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(f"{what}: expected values that JSON can carry, got {error}; convert them first") from error
     return copy
+
+
+def _number(value: object) -> float:
+    """The value as a float, a numpy number too; NaN, which no bound holds, for what is no number that a float carries."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
 
 
 def _encodable(what: str, value: str) -> str:

@@ -231,8 +231,10 @@ class TieredMemory:
         """Write down what waits and close the storage; idempotent."""
         if not self._closed:
             self._closed = True
-            self.long_term.flush()
-            self.storage.close()
+            try:
+                self.long_term.flush()
+            finally:
+                self.storage.close()
 
     _closed = False
 
@@ -277,6 +279,10 @@ class TieredMemory:
     async def asweep(self, **arguments_of_sweep: Any) -> SweepReport:
         """``sweep`` off the event loop."""
         return await asyncio.to_thread(self.sweep, **arguments_of_sweep)
+
+    async def astats(self) -> dict[str, Any]:
+        """``stats``; answered from memory."""
+        return self.stats()
 
     async def aclose(self) -> None:
         """``close`` off the event loop."""

@@ -20,7 +20,7 @@ def copied(message: object) -> Message:
         raise InvalidInput(f"message: expected a dict with 'role' and 'content', got {message!r:.200}")
     try:
         copy: Message = json.loads(json.dumps(dict(message)))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(f"message: expected values that JSON can carry, got {error}; convert them first") from error
     return copy
 
@@ -38,6 +38,22 @@ def text_of(message: Mapping[str, Any]) -> str:
         if isinstance(block, str) or (isinstance(block, Mapping) and block.get("type") == "text")
     )
     return "\n".join(text for text in texts if isinstance(text, str) and text)
+
+
+def already_logged(log: Sequence[Message], stretch: Sequence[Message]) -> tuple[int, int]:
+    """Where a stretch of the conversation, up to its present end, meets the log: (start, count).
+
+    The first ``count`` messages of the stretch are ``log[start : start + count]``; the others are new. A stretch
+    that lies whole in the log brings nothing new (its last occurrence counts); otherwise the longest beginning
+    of the stretch that ends the log is known. Messages have no ids here, so equality decides.
+    """
+    for start in range(len(log) - len(stretch), -1, -1):
+        if log[start : start + len(stretch)] == stretch:
+            return start, len(stretch)
+    for count in range(min(len(log), len(stretch)), 0, -1):
+        if log[len(log) - count :] == stretch[:count]:
+            return len(log) - count, count
+    return len(log), 0
 
 
 def is_said(message: Mapping[str, Any]) -> bool:

@@ -74,7 +74,8 @@ class Settings:
     Long term: ``long_term`` (the rule), ``decay`` (share of importance left after one day without
     access, in (0, 1]), ``zone`` (where "yesterday" in a query is), ``recall``, ``recall_tokens`` (room reserved for recalled memories in every
     prompt, a constant), ``recall_k`` (hits a turn asks for), ``victims`` (``"archive"`` or
-    ``"delete"``), ``max_text_bytes`` (larger texts are refused), ``max_windows`` (vectors per text).
+    ``"delete"``), ``max_text_bytes`` (larger texts are refused), ``max_windows`` (vectors per text),
+    ``index_bytes`` (vectors held in memory, of all scopes; the scopes used longest ago are read again when asked for).
     Mid term: ``mid_term`` (the rule), ``cache_bytes`` and ``cache_items`` (bounds of each cache),
     ``max_entry_share`` (an entry above this share of the byte bound is not stored),
     ``persist_caches`` (keep tool and response caches in the memory's file).
@@ -91,6 +92,7 @@ class Settings:
     victims: str = "archive"
     max_text_bytes: int = 4 * 2**20
     max_windows: int = 32
+    index_bytes: int = 2**30
     cache_bytes: int = 64 * 2**20
     cache_items: int = 100_000
     max_entry_share: float = 0.2
@@ -101,9 +103,9 @@ class Settings:
         _check("Settings.decay", self.decay, low=0.0, high=1.0, open_low=True)
         _check("Settings.max_entry_share", self.max_entry_share, low=0.0, high=1.0, open_low=True)
         for name in ("recall_k", "recall_tokens"):
-            _check(f"Settings.{name}", getattr(self, name), low=0)
-        for name in ("max_text_bytes", "max_windows", "cache_bytes", "cache_items"):
-            _check(f"Settings.{name}", getattr(self, name), low=1)
+            _check_whole(f"Settings.{name}", getattr(self, name), low=0)
+        for name in ("max_text_bytes", "max_windows", "index_bytes", "cache_bytes", "cache_items"):
+            _check_whole(f"Settings.{name}", getattr(self, name), low=1)
         if self.victims not in ("archive", "delete"):
             raise InvalidInput(f"Settings.victims: expected 'archive' or 'delete', got {self.victims!r}")
 
@@ -115,3 +117,8 @@ def _check(name: str, value: float, *, low: float, high: float = math.inf, open_
             "" if high == math.inf else f" and at most {high:g}"
         )
         raise InvalidInput(f"{name}: expected a number {bounds}, got {value!r}")
+
+
+def _check_whole(name: str, value: object, *, low: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+        raise InvalidInput(f"{name}: expected a whole number of at least {low}, got {value!r}")

@@ -127,7 +127,10 @@ def _costs(text: str) -> Iterator[int]:
             yield 1
 
 
-_NUMBERS = re.compile(r"\d+(?:[.,:]\d+)*")
+_NUMBERS = re.compile(
+    r"\d+(?:[.,:]\d+)*|\b(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|hundred|thousand|"
+    r"first|second|third|twice|half)\b|[〇一二两三四五六七八九十百千万]"
+)
 _NEGATION = re.compile(r"\b(?:not|no|never|none|nobody|nothing|neither|nor|cannot|without)\b|n['’]t\b|[不没無无未别非]")
 _NEARLY = 0.95  # one word in twenty; a shorter text that differs in any word is another memory
 
@@ -136,6 +139,7 @@ _NEARLY = 0.95  # one word in twenty; a shorter text that differs in any word is
 class Signature:
     """What near-identical texts share: index terms with their neighbours, and exactly their numbers and negations."""
 
+    whole: str
     shingles: frozenset[str]
     exact: tuple[str, ...]
 
@@ -145,11 +149,16 @@ def signature(text: str) -> Signature:
     folded = fold(text)
     words = terms(text)
     pairs = (f"{first} {then}" for first, then in pairwise(words))
-    return Signature(frozenset((*words, *pairs)), (*_NUMBERS.findall(folded), *_NEGATION.findall(folded)))
+    return Signature(
+        normalised(text), frozenset((*words, *pairs)), (*_NUMBERS.findall(folded), *_NEGATION.findall(folded))
+    )
 
 
 def near_identical(one: Signature, other: Signature) -> bool:
     """Whether two texts say the same in all but a few words; numbers and negation must agree."""
-    if one.exact != other.exact or not one.shingles or not other.shingles:
+    if one.whole == other.whole:
+        return True
+    fewer, more = sorted((len(one.shingles), len(other.shingles)))
+    if one.exact != other.exact or fewer < _NEARLY * more or not fewer:
         return False
     return len(one.shingles & other.shingles) >= _NEARLY * len(one.shingles | other.shingles)

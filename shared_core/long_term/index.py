@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from array import array
 from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ from shared_core.storage.base import Access, Changes, MemoryRow, Source, Success
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+T = TypeVar("T")
 
 _COLUMNS: dict[str, type] = {
     "row": np.int64,
@@ -60,7 +62,7 @@ class ScopeIndex:
         """Forget everything: the next ``apply`` must bring all rows."""
         self.version = 0
         self.n = 0
-        self._columns = {name: np.zeros(64, dtype) for name, dtype in _COLUMNS.items()}
+        self._columns: dict[str, npt.NDArray[Any]] = {name: np.zeros(64, dtype) for name, dtype in _COLUMNS.items()}
         self.ids: list[str] = []
         self.position: dict[str, int] = {}
         self.sessions: dict[str, int] = {}
@@ -69,9 +71,12 @@ class ScopeIndex:
         self.sources: dict[int, tuple[Source, ...]] = {}
         self.written_under: dict[str, set[int]] = {}  # session -> positions with a source in it
         self.successors: dict[int, tuple[Succession, ...]] = {}
+        self._successions: tuple[Ints, Ints, Floats] | None = None
+        self._gone = 0
+        self._disordered = False
         self._postings: dict[str, array[int]] = {}  # position << 16 | occurrences
-        self._matrix = np.zeros((64, self._dimension), np.float32)
-        self._owner = np.full(64, -1, np.int64)
+        self._matrix: npt.NDArray[np.float32] = np.zeros((64, self._dimension), np.float32)
+        self._owner: Ints = np.full(64, -1, np.int64)
         self._used = 0
         self._one_each = True  # vector i belongs to position i: the scan needs no gather
 
@@ -100,11 +105,32 @@ class ScopeIndex:
             position = self.position.get(row.memory.id)
             if position is not None and int(self._columns["row"][position]) == row.row:
                 self._update(position, row)
-            else:
+            elif row.memory.status != "archived":
                 self._append(row)
         for number in changes.dropped:
             self._drop(number)
         self.version = changes.version
+
+    @property
+    def stale(self) -> bool:
+        """Whether it is to be read anew: most of it is gone, or a row came back out of order."""
+        return self._disordered or self._gone > max(1_000, self.n // 2)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays, vectors for the most part."""
+        return self._matrix.nbytes + self._owner.nbytes + sum(column.nbytes for column in self._columns.values())
+
+    def successions(self) -> tuple[Ints, Ints, Floats]:
+        """Positions of replaced memories, the row that replaced each (-1 once erased), and when; shape [m] each."""
+        if self._successions is None:
+            pairs = [(position, one) for position, several in self.successors.items() for one in several]
+            self._successions = (
+                np.array([position for position, _ in pairs], np.int64),
+                np.array([-1 if one.row is None else one.row for _, one in pairs], np.int64),
+                np.array([one.at for _, one in pairs], np.float64),
+            )
+        return self._successions
 
     def touch(self, seen: Iterable[Access]) -> None:
         """Take over read facts that the rows do not hold yet."""
@@ -150,6 +176,9 @@ class ScopeIndex:
 
     def _append(self, row: MemoryRow) -> None:
         position, memory = self.n, row.memory
+        if position and row.row < int(self._columns["row"][position - 1]):
+            self._disordered = True
+            return
         self.n += 1
         self.ids.append(memory.id)
         self.position[memory.id] = position
@@ -161,7 +190,7 @@ class ScopeIndex:
             self._postings.setdefault(term, array("q")).append(position << 16 | min(times, 0xFFFF))
         columns = self._columns
         columns["row"][position] = row.row
-        columns["live"][position] = True
+        columns["live"][position] = columns["active"][position] = True
         columns["at"][position] = memory.at
         columns["created_at"][position] = memory.created_at
         columns["session"][position] = _code(self.sessions, memory.session)
@@ -175,7 +204,9 @@ class ScopeIndex:
 
     def _update(self, position: int, row: MemoryRow) -> None:
         memory, columns = row.memory, self._columns
-        columns["active"][position] = memory.status != "archived"
+        active = memory.status != "archived"
+        self._gone += int(columns["active"][position]) - int(active)
+        columns["active"][position] = active
         columns["pinned"][position] = memory.pinned
         columns["importance"][position] = memory.importance
         columns["last_accessed"][position] = memory.last_accessed
@@ -186,16 +217,17 @@ class ScopeIndex:
         _set_or_drop(self.sources, position, row.sources)
         for source in row.sources:
             self.written_under.setdefault(source.session, set()).add(position)
-        _set_or_drop(self.successors, position, row.successors)
+        if self.successors.get(position, ()) != row.successors:
+            _set_or_drop(self.successors, position, row.successors)
+            self._successions = None
         if row.vectors is not None and not columns["windows"][position]:
             self._add_vectors(position, row.vectors)
         columns["size"][position] = len(memory.text.encode()) + 4 * self._dimension * int(columns["windows"][position])
 
     def _add_vectors(self, position: int, raw: bytes) -> None:
-        vectors = np.frombuffer(raw, np.float32)
-        if not self._dimension or len(vectors) % self._dimension or not len(vectors):
+        if not raw or not self._dimension or len(raw) % (4 * self._dimension):
             return  # not what a model of this dimension writes: as good as not embedded
-        vectors = vectors.reshape(-1, self._dimension)
+        vectors = np.frombuffer(raw, np.float32).reshape(-1, self._dimension)
         end = self._used + len(vectors)
         self._matrix = _grown(self._matrix, end)
         self._owner = _grown(self._owner, end)
@@ -210,6 +242,7 @@ class ScopeIndex:
         position = int(np.searchsorted(rows, number))
         if position < self.n and rows[position] == number and self._columns["live"][position]:
             self._columns["live"][position] = False
+            self._gone += int(self._columns["active"][position])
             if self.position.get(self.ids[position]) == position:
                 del self.position[self.ids[position]]
 
@@ -217,7 +250,7 @@ class ScopeIndex:
         self._columns = {name: _grown(column, n) for name, column in self._columns.items()}
 
 
-def _grown(values: npt.NDArray[np.generic], n: int) -> npt.NDArray[np.generic]:
+def _grown(values: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
     if n <= len(values):
         return values
     out = np.zeros((max(n, 2 * len(values)), *values.shape[1:]), values.dtype)
@@ -229,7 +262,7 @@ def _code(codes: dict[str, int], value: str | None) -> int:
     return -1 if value is None else codes.setdefault(value, len(codes))
 
 
-def _set_or_drop(facts: dict[int, tuple[object, ...]], position: int, values: tuple[object, ...]) -> None:  # type: ignore[type-arg]
+def _set_or_drop(facts: dict[int, tuple[T, ...]], position: int, values: tuple[T, ...]) -> None:
     if values:
         facts[position] = values
     else:

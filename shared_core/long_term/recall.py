@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from shared_core.long_term.decaying import effective
 from shared_core.long_term.index import Floats, Ints, ScopeIndex
@@ -20,8 +21,9 @@ from shared_core.long_term.view import View, visible
 from shared_core.records import Hit, Memory
 from shared_core.scoring.fusion import fuse, total
 from shared_core.storage.base import Access
-from shared_core.text import estimate_tokens, near_identical, signature
+from shared_core.text import Signature, estimate_tokens, near_identical, signature
 
+_FURTHEST = 256  # how far past 4 k a recall looks for memories that fit and repeat nothing: its cost stays bounded
 _FIRST_LOOK = 32  # rows fetched at once while looking for k hits that are no near-copies of each other
 
 
@@ -44,7 +46,7 @@ def recall(
     """
     if k == 0:
         return []
-    vector = store.embed_query(query)
+    vector = store.vectors.of_query(query)
     with store.current(scope) as index:
         store.fill_vectors(scope, index)
         positions = np.flatnonzero(visible(index, view, scope, store.storage.logs))
@@ -59,7 +61,12 @@ def recall(
 
 
 def _score(
-    store: MemoryStore, index: ScopeIndex, positions: Ints, query: str, vector: Floats | None, now: float
+    store: MemoryStore,
+    index: ScopeIndex,
+    positions: Ints,
+    query: str,
+    vector: npt.NDArray[np.float32] | None,
+    now: float,
 ) -> _Found:
     cosines = None if vector is None else index.cosines(vector)[positions]
     signals = signals_of(index, positions, query, cosines, settings=store.settings, now=now)
@@ -72,11 +79,12 @@ def _pick(
 ) -> tuple[list[Hit], list[int]]:  # fmt: skip
     hits: list[Hit] = []
     picked: list[int] = []
-    shown: list[tuple[object, ...]] = []
+    shown: dict[tuple[object, ...], list[Signature]] = {}
     left = max_tokens
-    for i, memory in _in_order(store, scope, index, found.positions, order):
-        mark = (memory.role, memory.speaker, signature(memory.text))
-        if any(mark[:2] == other[:2] and near_identical(mark[2], other[2]) for other in shown):  # type: ignore[arg-type]
+    for i, memory in _in_order(store, scope, index, found.positions, order[: _FURTHEST + 4 * k]):
+        mark = signature(memory.text)
+        alike = shown.setdefault((memory.role, memory.speaker, mark.exact), [])
+        if any(near_identical(mark, other) for other in alike):
             continue
         if left is not None:
             cost = count_tokens(memory.text)
@@ -86,8 +94,8 @@ def _pick(
         parts = {name: float(values[i]) for name, values in found.parts.items()}
         hits.append(Hit(memory, sum(parts.values()), parts))
         picked.append(int(i))
-        shown.append(mark)
-        if len(hits) == k:
+        alike.append(mark)
+        if len(hits) == k or left == 0:
             break
     return hits, picked
 
@@ -145,7 +153,7 @@ def retrieve(
         if not len(positions):
             return []
         columns = rank(index, positions)
-        order = np.lexsort((index.ints("row")[positions], *(-column for column in reversed(columns))))[:limit]
+        order = np.lexsort((-index.ints("row")[positions], *(-column for column in reversed(columns))))[:limit]
         memories = [memory for _, memory in _in_order(store, scope, index, positions, order)]
         store.seen(scope, index, [Access(memory.id, now, 1) for memory in memories])
         return memories
@@ -165,7 +173,9 @@ def by_importance(decay: float, now: float) -> Callable[[ScopeIndex, Ints], tupl
     return rank
 
 
-def by_similarity(vector: Floats | None, query: str, now: float) -> Callable[[ScopeIndex, Ints], tuple[Floats, ...]]:
+def by_similarity(
+    vector: npt.NDArray[np.float32] | None, query: str, now: float
+) -> Callable[[ScopeIndex, Ints], tuple[Floats, ...]]:
     """Cosine with the query; by its words alone where no model is."""
 
     def rank(index: ScopeIndex, positions: Ints) -> tuple[Floats, ...]:

@@ -1,32 +1,32 @@
 """Writing memories, keeping each scope's arrays current, and what is known of reads.
 
-Owns the indexes, the embedder and the read facts that wait for the next write. No recall score
-(``recall.py``), no eviction (``lifecycle.py``), no SQL (``storage/``).
+Owns the indexes and the read facts that wait for the next write. No model (``vectors.py``), no recall
+score (``recall.py``), no eviction (``lifecycle.py``), no SQL (``storage/``).
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
-import numpy as np
-from tqdm import tqdm
-
-from shared_core.embedding import Embedder, Vectors
-from shared_core.errors import EmbedderMismatch, StorageError
+from shared_core.embedding.base import Embedder
+from shared_core.errors import StorageError
 from shared_core.long_term.draft import Draft
+from shared_core.long_term.frequencies import Frequencies
 from shared_core.long_term.index import ScopeIndex
+from shared_core.long_term.vectors import TextVectors
 from shared_core.records import Memory
-from shared_core.scoring.salience import ScopeStatistics, salience
 from shared_core.settings import Settings
 from shared_core.storage.base import Access, NewMemory, Storage
-from shared_core.text import terms, windows
+from shared_core.text import terms
 
 _log = logging.getLogger(__name__)
-_BATCH = 256  # texts embedded between two commits, so that an interrupted fill goes on where it stopped
 
 
 class MemoryStore:
@@ -42,93 +42,14 @@ class MemoryStore:
     ) -> None:
         self.storage = storage
         self.rows = storage.memories
-        self.embedder = embedder
         self.settings = settings
         self._ids = ids
         self._lock = threading.Lock()
         self._indexes: dict[str, ScopeIndex] = {}
         self._pending: dict[str, dict[str, Access]] = {}
         self.counts: Counter[str] = Counter()
-
-    # -- the model ---------------------------------------------------------------------------------
-
-    def check_embedder(self, *, reembed: bool) -> None:
-        """Raise EmbedderMismatch if the rows hold vectors of another model, or replace them if asked to."""
-        stored, embedder = self.rows.embedder(), self.embedder
-        if stored is None or embedder is None or stored[0] == embedder.fingerprint:
-            return
-        if not reembed:
-            raise EmbedderMismatch(_mismatch(stored[0], embedder.fingerprint))
-        self.rows.set_embedder(embedder.fingerprint, embedder.dimension)
-        for scope in self.rows.scopes():
-            with self.current(scope) as index:
-                self.fill_vectors(scope, index)
-
-    def embed_query(self, text: str) -> np.ndarray[tuple[int], np.dtype[np.float32]] | None:
-        """The query's vector, or None when there is no model or it failed (counted: recall goes on by words)."""
-        if self.embedder is None or not text.strip():
-            return None
-        vectors = self._embed([text], query=True)
-        return None if vectors is None else vectors[0]
-
-    def _embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors | None:
-        embedder = self.embedder
-        if embedder is None or not texts:
-            return None
-        try:
-            return embedder.embed(texts, query=query)
-        except Exception as error:  # noqa: BLE001 - whatever a model raises, memories must still be written and read
-            self.counts["embedding_failures"] += 1
-            _log.warning("embedding failed, going on without vectors: %s: %s", type(error).__name__, error)
-            return None
-
-    def _vectors_of(self, texts: Sequence[str]) -> tuple[str | None, list[bytes | None]]:
-        """Fingerprint and float32 bytes (windows, dimension) for each text; None where there is no vector."""
-        if self.embedder is None or not texts or not self._model_is_ours():
-            return None, [None] * len(texts)
-        cut = [windows(text, most=self.settings.max_windows) for text in texts]
-        vectors = self._embed([window for some in cut for window in some])
-        if vectors is None:
-            return None, [None] * len(texts)
-        out: list[bytes | None] = []
-        start = 0
-        for some in cut:
-            out.append(vectors[start : start + len(some)].tobytes())
-            start += len(some)
-        return self.embedder.fingerprint, out
-
-    def _model_is_ours(self) -> bool:
-        """Whether the rows take this model's vectors: another process may have changed the model meanwhile."""
-        if self.embedder is None or self.storage.read_only:
-            return False
-        stored = self.rows.claim_embedder(self.embedder.fingerprint, self.embedder.dimension)
-        if stored[0] != self.embedder.fingerprint:
-            self.counts["foreign_model"] += 1
-            _log.warning("%s", _mismatch(stored[0], self.embedder.fingerprint))
-            return False
-        return True
-
-    def fill_vectors(self, scope: str, index: ScopeIndex) -> None:
-        """Embed the memories that a process without the model wrote; a bar shows when there are many."""
-        if self.embedder is None or self.storage.read_only:
-            return
-        missing = np.flatnonzero(index.mask("live") & index.mask("active") & (index.column("windows") == 0))
-        if not len(missing) or not self._model_is_ours():
-            return
-        with tqdm(
-            total=len(missing), desc="embedding memories", unit="memory", disable=None if len(missing) > 200 else True
-        ) as bar:
-            for start in range(0, len(missing), _BATCH):
-                positions = missing[start : start + _BATCH]
-                found = self.rows.get(scope, [index.ids[p] for p in positions])
-                pairs = [(int(index.column("row")[p]), m.text) for p, m in zip(positions, found, strict=True) if m]
-                fingerprint, vectors = self._vectors_of([text for _, text in pairs])
-                if fingerprint is None:
-                    return
-                filled = {row: raw for (row, _), raw in zip(pairs, vectors, strict=True) if raw}
-                self.rows.set_vectors(scope, fingerprint, filled)
-                bar.update(len(positions))
-        self._catch_up(scope, index)
+        self.vectors = TextVectors(storage, embedder, max_windows=settings.max_windows, counts=self.counts)
+        _stores.add(self)
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -136,24 +57,75 @@ class MemoryStore:
     def current(self, scope: str) -> Iterator[ScopeIndex]:
         """The scope's arrays, up to date with every committed write of every process, locked for the block."""
         with self._lock:
-            index = self._indexes.get(scope)
+            index = self._indexes.pop(scope, None)
             if index is None:
-                index = self._indexes[scope] = ScopeIndex(self.embedder.dimension if self.embedder else 0)
+                index = ScopeIndex(self.vectors.dimension)
+            self._indexes[scope] = index  # last in the order of use
         with index.lock:
+            before = index.nbytes if index.version else 0
             self._catch_up(scope, index)
+            if index.nbytes > before:
+                self._keep_to_bound()
             yield index
+
+    def _keep_to_bound(self) -> None:
+        """Let go of the indexes used longest ago while all together are too large; they are read again when asked for."""
+        with self._lock:
+            excess = sum(index.nbytes for index in self._indexes.values()) - self.settings.index_bytes
+            for scope in list(self._indexes)[:-1]:
+                if excess <= 0:
+                    return
+                excess -= self._indexes.pop(scope).nbytes
 
     def _catch_up(self, scope: str, index: ScopeIndex) -> None:
         if self.rows.version(scope) == index.version:
             return
-        changes = self.rows.changes(scope, index.version, self.embedder.fingerprint if self.embedder else None)
+        fingerprint = self.vectors.fingerprint
+        changes = self.rows.changes(scope, index.version, fingerprint)
         index.apply(changes)
+        if index.stale:
+            index.reset()
+            changes = self.rows.changes(scope, 0, fingerprint)
+            index.apply(changes)
         with self._lock:
             waiting = dict(self._pending.get(scope, {}))
         index.touch(waiting[row.memory.id] for row in changes.rows if row.memory.id in waiting)
 
+    def fill_vectors(self, scope: str, index: ScopeIndex, *, wait: bool = False) -> None:
+        """Embed what a process without the model wrote; ``index`` is the current one and comes up to date."""
+        if self.vectors.fill(scope, index, wait=wait):
+            self._catch_up(scope, index)
+
+    def check_embedder(self, *, reembed: bool) -> None:
+        """Raise EmbedderMismatch if the rows hold vectors of another model, or replace them if asked to."""
+        if self.vectors.claim(reembed=reembed):
+            for scope in self.rows.scopes():
+                with self.current(scope) as index:
+                    self.fill_vectors(scope, index, wait=True)
+
+    def found(self, scope: str, ids: Sequence[str]) -> list[Memory | None]:
+        """The memories with these ids, with the reads that are not written down yet."""
+        return [memory and self._as_read(memory) for memory in self.rows.get(scope, ids)]
+
+    def newest(self, scope: str, *, status: str | None, limit: int | None) -> list[Memory]:
+        """Newest first, with the reads that are not written down yet."""
+        return [self._as_read(memory) for memory in self.rows.list(scope, status=status, limit=limit)]
+
+    def _as_read(self, memory: Memory) -> Memory:
+        with self._lock:
+            access = self._pending.get(memory.scope, {}).get(memory.id)
+        if access is None:
+            return memory
+        return replace(
+            memory,
+            last_accessed=max(memory.last_accessed, access.last_accessed),
+            access_count=memory.access_count + access.count,
+        )
+
     def seen(self, scope: str, index: ScopeIndex, accesses: Sequence[Access]) -> None:
         """Note that these memories were read; written down with the next write, or on close."""
+        if not accesses:
+            return
         index.touch(accesses)
         with self._lock:
             waiting = self._pending.setdefault(scope, {})
@@ -167,8 +139,8 @@ class MemoryStore:
         """Store the drafts in one transaction and return one memory each, in order."""
         if not drafts:
             return []
-        fingerprint, vectors = self._vectors_of([draft.text for draft in drafts])
-        frequencies = _Frequencies(self)
+        fingerprint, vectors = self.vectors.of([draft.text for draft in drafts])
+        frequencies = Frequencies(self.current)
         items = []
         for draft, raw in zip(drafts, vectors, strict=True):
             words = terms(draft.text)
@@ -197,7 +169,7 @@ class MemoryStore:
                     embedder=fingerprint if raw else None,
                     vectors=raw,
                     source=draft.source,
-                )  # fmt: skip
+                )
             )
         with self._flushing() as accesses:
             stored = self.rows.add(items, accesses)
@@ -207,11 +179,11 @@ class MemoryStore:
 
     def replace(self, id: str, draft: Draft, *, now: float) -> Memory:
         """Write ``draft`` as the successor of ``id``. NotFound if the scope has no such memory."""
-        fingerprint, (raw,) = self._vectors_of([draft.text])
+        fingerprint, (raw,) = self.vectors.of([draft.text])
         words = terms(draft.text)
         memory = Memory(
             id=self._ids(), text=draft.text, scope=draft.scope, role=draft.role, speaker=draft.speaker,
-            session=draft.session, tags=draft.tags, importance=_Frequencies(self).importance(draft, words),
+            session=draft.session, tags=draft.tags, importance=Frequencies(self.current).importance(draft, words),
             at=now if draft.at is None else draft.at, created_at=now, last_accessed=now, access_count=0,
             subject=draft.subject, pinned=draft.pinned, metadata=draft.metadata,
         )  # fmt: skip
@@ -256,41 +228,22 @@ class MemoryStore:
             self._indexes.pop(scope, None)
             self._pending.pop(scope, None)
 
+    def after_fork_in_child(self) -> None:
+        """Start with locks and arrays of our own; the reads that wait are the parent's to write down."""
+        self._lock = threading.Lock()
+        self._indexes, self._pending = {}, {}
 
-class _Frequencies(Mapping[str, int]):
-    """Document frequencies of a scope while a batch is written: each text counts for the ones after it."""
 
-    def __init__(self, store: MemoryStore) -> None:
-        self._store = store
-        self._scope: str | None = None
-        self._index: ScopeIndex | None = None
-        self._written: Counter[str] = Counter()
-        self._count = 0
+_stores: weakref.WeakSet[MemoryStore] = weakref.WeakSet()
 
-    def importance(self, draft: Draft, words: Sequence[str]) -> float:
-        """The writer's own rating, else the salience of the text against what the scope said so far."""
-        if draft.scope != self._scope:
-            with self._store.current(draft.scope) as index:
-                self._scope, self._index, self._written, self._count = draft.scope, index, Counter(), index.n
-        value = draft.importance
-        if value is None:
-            value = salience(draft.text, words, role=draft.role, statistics=ScopeStatistics(self._count, self))
-        self._written.update(set(words))
-        self._count += 1
-        return value
 
-    def __getitem__(self, term: str) -> int:
-        known = self._index.df(term) if self._index is not None else 0
-        return known + self._written[term]
+def _after_fork_in_child() -> None:
+    for store in list(_stores):
+        store.after_fork_in_child()
 
-    def get(self, term: str, default: int | None = 0) -> int:  # type: ignore[override]
-        return self[term]
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._written)
-
-    def __len__(self) -> int:
-        return len(self._written)
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def _joined(first: Access, then: Access) -> Access:
@@ -299,11 +252,4 @@ def _joined(first: Access, then: Access) -> Access:
         max(first.last_accessed, then.last_accessed),
         first.count + then.count,
         first.evidence if then.evidence is None else then.evidence,
-    )
-
-
-def _mismatch(stored: str, given: str) -> str:
-    return (
-        f"the stored vectors were made by {stored!r}, the embedder given is {given!r}; open with that model, "
-        "or pass reembed=True to make every vector anew"
     )

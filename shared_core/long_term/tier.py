@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import builtins
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from shared_core import arguments
-from shared_core.embedding import Embedder
+from shared_core.embedding.base import Embedder
 from shared_core.errors import InvalidInput, NotFound
 from shared_core.long_term import lifecycle
 from shared_core.long_term import recall as recalling
@@ -88,11 +90,23 @@ class LongTerm:
 
     def get(self, id: str, *, scope: str | None = None) -> Memory | None:
         """The memory with this id, or None. Not an access."""
-        return self._store.rows.get(self._scope_of(scope), [arguments.name("id", id)])[0]
+        return self._store.found(self._scope_of(scope), [arguments.name("id", id)])[0]
 
     def get_many(self, ids: Iterable[str], *, scope: str | None = None) -> list[Memory | None]:
         """The memories with these ids, in order; None where there is none. Not an access."""
-        return self._store.rows.get(self._scope_of(scope), [arguments.name("id", id) for id in ids])
+        return self._store.found(self._scope_of(scope), [arguments.name("id", id) for id in ids])
+
+    def ids_under(self, session: str, nodes: Iterable[str], *, scope: str | None = None) -> list[str]:
+        """The ids of the memories that were written under these nodes of the session."""
+        wanted = frozenset(nodes)
+        if not wanted:
+            return []
+        with self._store.current(self._scope_of(scope)) as index:
+            return [
+                index.ids[position]
+                for position in index.written_under.get(session, ())
+                if any(s.session == session and s.node in wanted for s in index.sources.get(position, ()))
+            ]
 
     def list(
         self, *, scope: str | None = None, limit: int | None = None, status: str | None = "active"
@@ -100,27 +114,27 @@ class LongTerm:
         """Newest first, for administration; ``status`` None lists every status. Not an access."""
         if status is not None and status not in _STATUSES:
             raise InvalidInput(f"status: expected one of {', '.join(_STATUSES)} or None, got {status!r}")
-        return self._store.rows.list(
-            self._scope_of(scope), status=status, limit=arguments.optional_count("limit", limit)
-        )
+        return self._store.newest(self._scope_of(scope), status=status, limit=arguments.optional_count("limit", limit))
 
-    def retrieve_by_recency(self, *, scope: str | None = None, limit: int = 10) -> list[Memory]:
+    def retrieve_by_recency(self, *, scope: str | None = None, limit: int = 10) -> builtins.list[Memory]:
         """The memories last accessed, newest first."""
         return self._retrieve(recalling.by_recency, scope, limit)
 
-    def retrieve_by_importance(self, *, scope: str | None = None, limit: int = 10) -> list[Memory]:
+    def retrieve_by_importance(self, *, scope: str | None = None, limit: int = 10) -> builtins.list[Memory]:
         """The memories worth most now: importance less what the forgetting curve took."""
         now = self._clock()
         return self._retrieve(recalling.by_importance(self._settings.decay, now), scope, limit, now=now)
 
-    def retrieve_by_tags(self, tags: Sequence[str], *, scope: str | None = None, limit: int = 10) -> list[Memory]:
+    def retrieve_by_tags(
+        self, tags: Sequence[str], *, scope: str | None = None, limit: int = 10
+    ) -> builtins.list[Memory]:
         """Memories that carry any of the tags, last accessed first."""
         return self._retrieve(recalling.by_recency, scope, limit, tags=arguments.names("tags", tags))
 
-    def retrieve_by_similarity(self, query: str, *, scope: str | None = None, limit: int = 10) -> list[Memory]:
+    def retrieve_by_similarity(self, query: str, *, scope: str | None = None, limit: int = 10) -> builtins.list[Memory]:
         """The memories nearest in meaning to the query (by its words where no model is)."""
         now = self._clock()
-        vector = self._store.embed_query(query)
+        vector = self._store.vectors.of_query(query)
         return self._retrieve(recalling.by_similarity(vector, query, now), scope, limit, now=now)
 
     def _retrieve(
@@ -131,7 +145,7 @@ class LongTerm:
         *,
         tags: tuple[str, ...] | None = None,
         now: float | None = None,
-    ) -> list[Memory]:
+    ) -> builtins.list[Memory]:
         return recalling.retrieve(
             self._store, scope=self._scope_of(scope), limit=arguments.count("limit", limit),
             now=self._clock() if now is None else now, rank=rank, tags=tags,
@@ -173,6 +187,30 @@ class LongTerm:
             max_memories=arguments.optional_count("max_memories", max_memories),
             max_bytes=arguments.optional_count("max_bytes", max_bytes), dry_run=dry_run, now=self._clock(),
         )  # fmt: skip
+
+    async def alist(self, **arguments_of_list: Any) -> builtins.list[Memory]:
+        """``list`` off the event loop."""
+        return await asyncio.to_thread(self.list, **arguments_of_list)
+
+    async def aretrieve_by_recency(self, *, scope: str | None = None, limit: int = 10) -> builtins.list[Memory]:
+        """``retrieve_by_recency`` off the event loop."""
+        return await asyncio.to_thread(self.retrieve_by_recency, scope=scope, limit=limit)
+
+    async def aretrieve_by_importance(self, *, scope: str | None = None, limit: int = 10) -> builtins.list[Memory]:
+        """``retrieve_by_importance`` off the event loop."""
+        return await asyncio.to_thread(self.retrieve_by_importance, scope=scope, limit=limit)
+
+    async def aretrieve_by_tags(
+        self, tags: Sequence[str], *, scope: str | None = None, limit: int = 10
+    ) -> builtins.list[Memory]:
+        """``retrieve_by_tags`` off the event loop."""
+        return await asyncio.to_thread(self.retrieve_by_tags, tags, scope=scope, limit=limit)
+
+    async def aretrieve_by_similarity(
+        self, query: str, *, scope: str | None = None, limit: int = 10
+    ) -> builtins.list[Memory]:
+        """``retrieve_by_similarity`` off the event loop."""
+        return await asyncio.to_thread(self.retrieve_by_similarity, query, scope=scope, limit=limit)
 
     def stats(self) -> dict[str, Any]:
         """Counts since opening: remembered, strengthened, recalls, recalled, evicted, failures."""

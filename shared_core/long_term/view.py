@@ -54,18 +54,15 @@ def _without_superseded(index: ScopeIndex, seen: Mask, on_path: Mask, as_of: flo
     """Drop memories that a later one has replaced, as far as that later one can itself be seen."""
     if not index.successors:
         return seen
-    rows, live = index.ints("row"), index.mask("live")
-    for position, successors in index.successors.items():
-        for successor in successors:
-            if as_of is not None and successor.at > as_of:
-                continue
-            if successor.row is None:  # the successor was erased; what it replaced stays replaced
-                seen[position] = False
-                break
-            found = int(np.searchsorted(rows, successor.row))
-            if found >= index.n or rows[found] != successor.row or not live[found] or on_path[found]:
-                seen[position] = False
-                break
+    positions, successors, at = index.successions()
+    rows = index.ints("row")
+    found = np.minimum(np.searchsorted(rows, successors), index.n - 1)
+    # One that was erased or archived cannot come back by a rewind: what it replaced stays replaced.
+    there = (rows[found] == successors) & index.mask("live")[found]
+    gone = ~there | on_path[found]
+    if as_of is not None:
+        gone &= at <= as_of
+    seen[positions[gone]] = False
     return seen
 
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from shared_core.errors import InvalidInput
 from shared_core.messages import Message, copied
-from shared_core.storage.base import Logs
+from shared_core.storage.base import LogNode, Logs
 
 ROOT = "root"
 """The snapshot id of a conversation before its first message."""
@@ -35,21 +34,47 @@ class Context:
 
     def extend(self, messages: Iterable[Message]) -> list[str]:
         """Add messages at the head, all or none; return their node ids. InvalidInput if one is no plain message."""
-        nodes = self._nodes(messages)
-        if nodes:
-            self._logs.append(self.scope, self.session, self._logs.head(self.scope, self.session), nodes, self._clock())
+        nodes = self.prepare(messages)
+        self.write(nodes)
         return [id for id, _ in nodes]
 
-    def replace(self, messages: Iterable[Message]) -> list[str]:
-        """Start over from the root with these messages; the old path stays reachable by its snapshots."""
-        nodes = self._nodes(messages)
-        self._logs.replace(self.scope, self.session, nodes, self._clock())
-        return [id for id, _ in nodes]
-
-    def _nodes(self, messages: Iterable[Message]) -> list[tuple[str, Any]]:
+    def prepare(self, messages: Iterable[Message]) -> list[tuple[str, Message]]:
+        """The nodes that ``log`` would write for these messages: an id and a copy each. Nothing is written."""
         if isinstance(messages, dict):
             raise InvalidInput("messages: expected a list of messages, got one dict; write append(message)")
         return [(self._ids(), copied(message)) for message in messages]
+
+    def write(self, nodes: list[tuple[str, Message]]) -> None:
+        """Append prepared nodes wherever the conversation stands."""
+        while nodes and not self.log(nodes, head=self._logs.head(self.scope, self.session)):
+            pass  # another writer appended meanwhile: go after it, not beside it
+
+    def log(self, nodes: list[tuple[str, Message]], *, head: str | None) -> bool:
+        """Append prepared nodes if the conversation still stands at ``head``; return whether it did."""
+        return self._logs.splice(self.scope, self.session, head, nodes, self._clock(), head=head)
+
+    def edit(self, change: Callable[[list[Message]], Iterable[Message]]) -> list[Message]:
+        """Make the conversation what ``change`` returns for it; return it as it was before.
+
+        Atomic: if another writer comes first, ``change`` is asked again. What the change leaves out is
+        erased, from the first message that differs on; a branch keeps what it shares.
+        """
+        while True:
+            head, path = self.current()
+            before = [node.body for node in path]
+            after = [copied(message) for message in change([copied(message) for message in before])]
+            same = 0
+            while same < min(len(before), len(after)) and before[same] == after[same]:
+                same += 1
+            stem = path[same - 1].id if same else None
+            if self._logs.splice(self.scope, self.session, stem, self.prepare(after[same:]), self._clock(), head=head):
+                return before
+
+    def replace(self, messages: Iterable[Message]) -> list[str]:
+        """Start over from the root with these messages; the old path stays reachable by its snapshots."""
+        nodes = self.prepare(messages)
+        self._logs.replace(self.scope, self.session, nodes, self._clock())
+        return [id for id, _ in nodes]
 
     def snapshot(self) -> str:
         """The id of the present point; valid for ``rewind`` and ``branch`` ever after."""
@@ -67,9 +92,11 @@ class Context:
 
     def history(self) -> list[Message]:
         """Every message from the start to the head, unchanged, as fresh copies."""
-        return [
-            node.body for node in self._logs.path(self.scope, self.session, self._logs.head(self.scope, self.session))
-        ]
+        return [node.body for node in self.current()[1]]
+
+    def current(self) -> tuple[str | None, list[LogNode]]:
+        """The head, and the nodes from the start to it, each with its message as a fresh copy."""
+        return self._logs.current(self.scope, self.session)
 
     def clear(self) -> int:
         """Erase the session's log (what a branch still shows stays with the branch); return how many messages it held."""

@@ -103,7 +103,10 @@ class MemoryRows(Protocol):
         """The number of the scope's last change; 0 for an unknown scope. Cheap: asked on every recall."""
 
     def changes(self, scope: str, since: int, embedder: str | None) -> Changes:
-        """Everything after version ``since``. Vectors are included only where ``embedder`` made them."""
+        """Everything after version ``since``. Vectors are included only where ``embedder`` made them.
+
+        From 0 on, archived memories are left out; later, one that was archived is a change like any other.
+        """
 
     def add(
         self, items: Sequence[NewMemory], accesses: Mapping[str, Sequence[Access]] = ...
@@ -113,7 +116,8 @@ class MemoryRows(Protocol):
         An item with a merge key equal to that of a live memory of its scope strengthens that one
         (access count + 1, times, sources, tags). An explicit id with the same text is a no-op;
         with another text it raises DuplicateId and nothing is written. An item with a subject
-        supersedes the live memories of that subject. ``accesses`` (by scope) are flushed with it.
+        supersedes the live memories of that subject; with an ``at`` before that of a later one it takes
+        its place in the history instead. ``accesses`` (by scope) are flushed with it.
         """
 
     def get(self, scope: str, ids: Sequence[str]) -> list[Memory | None]:
@@ -123,7 +127,10 @@ class MemoryRows(Protocol):
         """Newest first; ``status`` None means every status."""
 
     def supersede(self, scope: str, id: str, item: NewMemory) -> Memory:
-        """Write ``item`` and mark ``id`` superseded at the item's time, in one transaction. NotFound if absent."""
+        """Write ``item`` and mark ``id``, and what replaced it before, superseded at the item's time.
+
+        One transaction. NotFound if absent.
+        """
 
     def delete(self, scope: str, ids: Sequence[str]) -> int:
         """Erase rows, index and sources; return how many there were."""
@@ -137,20 +144,23 @@ class MemoryRows(Protocol):
     def touch(self, scope: str, accesses: Sequence[Access]) -> None:
         """Flush read facts alone (``add`` does it along with a write)."""
 
-    def set_vectors(self, scope: str, embedder: str, vectors: Mapping[int, bytes]) -> None:
-        """Fill in vectors by row number; rows that are gone are ignored."""
+    def set_vectors(self, scope: str, embedder: str, vectors: Mapping[int, bytes], *, wait: bool = True) -> None:
+        """Fill in vectors by row number; rows that are gone are ignored.
+
+        ``wait`` False raises StorageError at once while another writer is at work: readers never wait.
+        """
 
     def erase_scope(self, scope: str) -> int:
         """Erase every memory of the scope; return how many there were."""
 
-    def scopes(self) -> list[str]:
+    def scopes(self) -> Sequence[str]:
         """Every scope that holds memories, sorted by code point."""
 
     def embedder(self) -> tuple[str, int] | None:
         """Fingerprint and dimension of the model whose vectors the storage holds, or None."""
 
-    def claim_embedder(self, fingerprint: str, dimension: int) -> tuple[str, int]:
-        """Name the model if none is named yet; return the one that is."""
+    def claim_embedder(self, fingerprint: str, dimension: int, *, wait: bool = True) -> tuple[str, int]:
+        """Name the model if none is named yet; return the one that is. ``wait`` as in ``set_vectors``."""
 
     def set_embedder(self, fingerprint: str, dimension: int) -> None:
         """Name the model; vectors of another one are dropped in the same transaction."""
@@ -243,6 +253,25 @@ class Logs(Protocol):
     def replace(self, scope: str, session: str, nodes: Sequence[tuple[str, Any]], now: float) -> None:
         """Start a new path from the root with these nodes and move the head to its end, atomically."""
 
+    def splice(
+        self,
+        scope: str,
+        session: str,
+        after: str | None,
+        nodes: Sequence[tuple[str, Any]],
+        now: float,
+        *,
+        head: str | None,
+    ) -> bool:
+        """Make ``nodes`` all that follows ``after`` on the session's path, atomically; what stood there is erased.
+
+        False, and nothing done, if the head is not ``head`` any more: another writer came first. With
+        ``after`` equal to ``head`` nothing is erased. A node that a branch or an abandoned path hangs on stays.
+        """
+
+    def current(self, scope: str, session: str) -> tuple[str | None, list[LogNode]]:
+        """The head and the path to it, seen at one moment."""
+
     def path(self, scope: str, session: str, node: str | None, *, last: int | None = None) -> list[LogNode]:
         """The messages from the root to ``node`` in order (only the ``last`` ones if given)."""
 
@@ -253,7 +282,10 @@ class Logs(Protocol):
         """Sessions whose tree has nodes off their current path, each with its head."""
 
     def branch(self, scope: str, session: str, node: str | None, new_session: str, now: float) -> None:
-        """Give ``new_session`` a head at ``node``; the two share the past and nothing else."""
+        """Give ``new_session`` a head at ``node``; the two share the past and nothing else.
+
+        NotFound if the node is not of this session's tree, InvalidInput if the new session has a log.
+        """
 
     def delete(self, scope: str, session: str) -> int:
         """Erase the session's nodes and bodies no one else uses; return how many nodes it held."""
@@ -265,9 +297,21 @@ class Logs(Protocol):
 class Storage(Protocol):
     """One place that holds all three, and closes them together."""
 
-    memories: MemoryRows
-    blobs: Blobs
-    logs: Logs
+    @property
+    def memories(self) -> MemoryRows:
+        """The rows of long-term memory."""
+
+    @property
+    def blobs(self) -> Blobs:
+        """The keyed bytes."""
+
+    @property
+    def logs(self) -> Logs:
+        """The conversation trees."""
+
+    @property
+    def location(self) -> str | None:
+        """Where another process opens the same storage; None when no other process can."""
 
     @property
     def unreadable(self) -> int:

@@ -10,6 +10,7 @@ class FakeClock:
         self.now = now
 
     def __call__(self) -> float:
+        """The present moment, in epoch seconds."""
         return self.now
 
     def advance(self, seconds: float) -> None:

@@ -1,7 +1,7 @@
 """SQLite: the embedded default. One file, WAL, no extension to load.
 
 Reading order: ``schema.py`` (the tables and their migrations), ``connection.py`` (who may read and
-write when), ``memories.py``, ``blobs.py``, ``logs.py`` (one protocol of ``storage/base.py`` each).
+write when), ``memories.py`` with ``memory_writes.py``, ``blobs.py``, ``logs.py`` (one protocol of ``storage/base.py`` each).
 """
 
 from __future__ import annotations
@@ -23,6 +23,11 @@ class SQLiteStorage:
         self.memories = SQLiteMemories(self._connections)
         self.blobs = SQLiteBlobs(self._connections)
         self.logs = SQLiteLogs(self._connections)
+
+    @property
+    def location(self) -> str | None:
+        """The file's absolute path; None for ``":memory:"``."""
+        return None if self._connections.in_memory else str(Path(self._connections.location).absolute())
 
     @property
     def unreadable(self) -> int:

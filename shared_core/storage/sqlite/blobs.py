@@ -79,9 +79,9 @@ class SQLiteBlobs:
             return [
                 row[0]
                 for row in db.execute(
-                    "SELECT key FROM blobs WHERE scope = ? AND namespace = ? AND substr(key, 1, ?) = ? "
+                    "SELECT key FROM blobs WHERE scope = ? AND namespace = ? AND substr(CAST(key AS BLOB), 1, ?) = ? "
                     "AND created_at <= ? AND (expires_at IS NULL OR expires_at > ?) ORDER BY row",
-                    (scope, namespace, len(prefix), prefix, now, now),
+                    (scope, namespace, len(prefix.encode()), prefix.encode(), now, now),
                 )
             ]
 
@@ -91,8 +91,8 @@ class SQLiteBlobs:
             return sorted(
                 row[0]
                 for row in db.execute(
-                    "SELECT DISTINCT namespace FROM blobs WHERE scope = ? AND substr(namespace, 1, ?) = ?",
-                    (scope, len(prefix), prefix),
+                    "SELECT DISTINCT namespace FROM blobs WHERE scope = ? AND substr(CAST(namespace AS BLOB), 1, ?) = ?",
+                    (scope, len(prefix.encode()), prefix.encode()),  # as bytes: a text function would stop at a NUL
                 )
             )
 

@@ -2,7 +2,8 @@
 
 Readers take a connection of their own from a pool and are never held up by a writer (WAL). Writers
 queue on one lock in the process and on ``BEGIN IMMEDIATE`` between processes. ``":memory:"`` is one
-connection, used by one thread at a time. A process that forks opens its own connections.
+connection, used by one thread at a time. SQLite must not be carried over a fork: idle connections
+are closed before one, and both sides open their own again.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -20,6 +22,8 @@ from shared_core.errors import Closed, InvalidInput, StorageError
 from shared_core.storage.sqlite import schema
 
 BUSY_SECONDS = 60.0
+_SMALLEST = 512  # bytes of the smallest page
+_DAMAGED = " (the file is damaged or no tiered-memory file; restore a copy, or open another path)"
 
 
 class Connections:
@@ -35,9 +39,10 @@ class Connections:
         self._unreadable = 0
         self._idle: list[sqlite3.Connection] = []
         self._writer: sqlite3.Connection | None = None
-        self._pid = os.getpid()
+        self._forked = False
         self._closed = False
         self._open_first()
+        _open.add(self)
 
     @property
     def unreadable(self) -> int:
@@ -68,36 +73,82 @@ class Connections:
                 self._give(db)
 
     @contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
-        """A transaction: committed and durable when the block ends, rolled back if it raises."""
+    def write(self, *, wait: bool = True) -> Iterator[sqlite3.Connection]:
+        """A transaction: committed and durable when the block ends, rolled back if it raises.
+
+        ``wait`` False raises StorageError at once if another writer is at work.
+        """
         self._check_usable()
-        with self._lock, _translated(self.location):
-            if self.read_only:
-                raise StorageError(
-                    f"{self.location}: expected a file that can be written, but it or its folder is read-only; "
-                    "open a copy elsewhere, or change its permissions"
-                )
+        if not self._lock.acquire(blocking=wait):
+            raise StorageError(f"{self.location}: another thread is writing; try again later")
+        try:
+            with _translated(self.location):
+                if self.read_only:
+                    raise StorageError(
+                        f"{self.location}: expected a file that can be written, but it or its folder is read-only; "
+                        "open a copy elsewhere, or change its permissions"
+                    )
+                db = self._own_writer()
+                if not wait:
+                    db.execute("PRAGMA busy_timeout = 0")
+                try:
+                    db.execute("BEGIN IMMEDIATE")
+                finally:
+                    if not wait:
+                        db.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
+                try:
+                    yield db
+                    db.execute("COMMIT")
+                except BaseException:
+                    if db.in_transaction:
+                        db.execute("ROLLBACK")
+                    raise
+        finally:
+            self._lock.release()
+
+    def wipe(self) -> None:
+        """Empty the write-ahead log, where erased text would lie on. If others are at work the last close does it."""
+        if self.in_memory or self.read_only:
+            return
+        self._check_usable()
+        with self._lock, suppress(sqlite3.Error):
             db = self._own_writer()
-            db.execute("BEGIN IMMEDIATE")
+            db.execute("PRAGMA busy_timeout = 0")
             try:
-                yield db
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                raise
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                db.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
 
     def close(self) -> None:
         """Close all connections; later use raises Closed."""
         with self._lock:
             self._closed = True
-            with self._count_lock:
-                idle, self._idle = self._idle, []
-            for db in idle:
-                db.close()
-            if self._writer is not None:
-                self._writer.close()
-                self._writer = None
+            self._close_idle()
+
+    def _close_idle(self) -> None:
+        """Close what nobody uses at this moment; ``_lock`` is held, so nobody uses the writer."""
+        with self._count_lock:
+            idle, self._idle = self._idle, []
+        if self._writer is not None:
+            idle.append(self._writer)
+            self._writer = None
+        for db in idle:
+            db.close()
+
+    def before_fork(self) -> None:
+        """Close idle connections: a child must not inherit what SQLite knows of this process's locks."""
+        self._lock.acquire()
+        if not self.in_memory:
+            self._close_idle()
+
+    def after_fork_in_parent(self) -> None:
+        """Go on as before."""
+        self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Start with locks of our own. A read that another thread was in the middle of is not ours to close."""
+        self._lock, self._count_lock = threading.RLock(), threading.Lock()
+        self._forked = True
 
     def _open_first(self) -> None:
         with _translated(self.location):
@@ -107,26 +158,37 @@ class Connections:
                     raise StorageError(
                         f"{self.location}: expected an existing folder, {path.parent} is none; create it first"
                     )
+                if path.is_file() and 0 < path.stat().st_size < _SMALLEST:  # SQLite would take it for a new file
+                    raise StorageError(f"{self.location}: file is not a database{_DAMAGED}")
                 self.read_only = not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK))
             try:
-                db = self._connect()
-                schema.check_version(db, self.location)
+                db = self._checked()
             except sqlite3.OperationalError:
-                if not self.read_only or Path(f"{self.location}-wal").exists():
+                if not self.read_only or not Path(self.location).exists() or Path(f"{self.location}-wal").exists():
                     raise
                 self._immutable = True  # a WAL file in a read-only folder, and no writer to mind
-                db = self._connect()
-                schema.check_version(db, self.location)
-            except BaseException:
-                self.close()
-                raise
+                db = self._checked()
             if self.read_only:
                 self._idle.append(db)
                 return
-            if not self.in_memory:
-                _switch_to_wal(db)
-            schema.migrate(db)
             self._writer = db
+            try:
+                if not self.in_memory:
+                    _switch_to_wal(db)
+                schema.migrate(db)
+            except BaseException:
+                self.close()
+                raise
+
+    def _checked(self) -> sqlite3.Connection:
+        """A first connection to a file that is ours to open."""
+        db = self._connect()
+        try:
+            schema.check_version(db, self.location, read_only=self.read_only)
+        except BaseException:
+            db.close()
+            raise
+        return db
 
     def _connect(self) -> sqlite3.Connection:
         if self.in_memory:
@@ -139,9 +201,13 @@ class Connections:
         )
         # Bytes that are no UTF-8 must not fail a whole query: they come out as surrogates, and the row is then unreadable.
         db.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
-        db.execute("PRAGMA foreign_keys = ON")
-        db.execute("PRAGMA secure_delete = ON")  # what is forgotten does not stay in free pages
-        db.execute("PRAGMA synchronous = FULL")
+        try:
+            db.execute("PRAGMA foreign_keys = ON")
+            db.execute("PRAGMA secure_delete = ON")  # what is forgotten does not stay in free pages
+            db.execute("PRAGMA synchronous = FULL")
+        except BaseException:
+            db.close()
+            raise
         return db
 
     def _own_writer(self) -> sqlite3.Connection:
@@ -166,27 +232,50 @@ class Connections:
     def _check_usable(self) -> None:
         if self._closed:
             raise Closed(f"{self.location}: this memory was closed; open it again with TieredMemory.open(…)")
-        if self._pid != os.getpid():  # after a fork the parent's connections are not ours to use or to close
-            if self.in_memory:
-                raise StorageError("an in-memory store cannot be used after a fork; open a file instead")
-            self._pid, self._idle, self._writer = os.getpid(), [], None
-            self._lock, self._count_lock = threading.RLock(), threading.Lock()
+        if self._forked and self.in_memory:
+            raise StorageError("an in-memory store cannot be used after a fork; open a file instead")
+
+
+_open: weakref.WeakSet[Connections] = weakref.WeakSet()
+_forking: list[Connections] = []
+
+
+def _before_fork() -> None:
+    _forking[:] = list(_open)
+    for connections in _forking:
+        connections.before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    while _forking:
+        _forking.pop().after_fork_in_parent()
+
+
+def _after_fork_in_child() -> None:
+    while _forking:
+        _forking.pop().after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
 
 
 def _switch_to_wal(db: sqlite3.Connection) -> None:
     # Changing the journal mode does not wait for other openers as a transaction does, so the wait is here.
+    # Where the file system has no shared memory the mode stays what it was: correct all the same, readers just wait.
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
-            mode = db.execute("PRAGMA journal_mode").fetchone()[0]
-            if mode == "wal" or db.execute("PRAGMA journal_mode = WAL").fetchone()[0] == "wal":
-                return
-        except sqlite3.OperationalError:
+            if db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                db.execute("PRAGMA journal_mode = WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise
             if time.monotonic() > deadline:
                 raise
-        if time.monotonic() > deadline:
-            return  # a file system without shared memory: correct all the same, readers just wait for writers
-        time.sleep(0.02)
+            time.sleep(0.02)
+        else:
+            return
 
 
 @contextmanager
@@ -209,5 +298,5 @@ def _advice(error: sqlite3.Error) -> str:
     if "full" in text:
         return " (free some disk space and try again)"
     if "not a database" in text or "malformed" in text:
-        return " (the file is damaged or no tiered-memory file; restore a copy, or open another path)"
+        return _DAMAGED
     return ""

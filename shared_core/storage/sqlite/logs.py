@@ -43,7 +43,7 @@ class SQLiteLogs:
             off_path = parent != _head(db, scope, session)
             _append(db, scope, session, parent, nodes, now, rewound=off_path)
 
-    def move(self, scope: str, session: str, node: str | None, *, now: float) -> None:
+    def move(self, scope: str, session: str, node: str | None, *, now: float) -> None:  # noqa: ARG002 - for backends that keep times
         """Move the head to a node that the session's tree holds."""
         with self._connections.write() as db:
             if node is not None and not _reachable(db, scope, session, node):
@@ -59,6 +59,31 @@ class SQLiteLogs:
             _set_head(db, scope, session, None, rewound=rewound)
             _append(db, scope, session, None, nodes, now, rewound=rewound)
 
+    def splice(
+        self,
+        scope: str,
+        session: str,
+        after: str | None,
+        nodes: Sequence[tuple[str, Any]],
+        now: float,
+        *,
+        head: str | None,
+    ) -> bool:
+        """Make ``nodes`` all that follows ``after``, if the head is still ``head``."""
+        with self._connections.write() as db:
+            if _head(db, scope, session) != head:
+                return False
+            _set_head(db, scope, session, after, rewound=after != head)
+            _append(db, scope, session, after, nodes, now, rewound=False)
+            _erase(db, scope, head, after)
+            return True
+
+    def current(self, scope: str, session: str) -> tuple[str | None, list[LogNode]]:
+        """The head and the path to it, read in one transaction."""
+        with self._connections.read() as db:
+            head = _head(db, scope, session)
+            return head, self._path(db, scope, head, _ALL)
+
     def path(self, scope: str, session: str, node: str | None, *, last: int | None = None) -> list[LogNode]:
         """The messages from the root to ``node``."""
         if node is None:
@@ -66,11 +91,14 @@ class SQLiteLogs:
         with self._connections.read() as db:
             if not _reachable(db, scope, session, node):
                 raise NotFound(f"no node {node!r} in session {session!r} of this scope")
-            rows = db.execute(
-                f"{_PATH} SELECT p.id, p.parent, p.depth, b.body, p.created_at FROM path p "
-                "JOIN bodies b ON b.scope = :scope AND b.hash = p.hash ORDER BY p.depth",
-                {"scope": scope, "node": node, "last": _ALL if last is None else last},
-            ).fetchall()
+            return self._path(db, scope, node, _ALL if last is None else last)
+
+    def _path(self, db: sqlite3.Connection, scope: str, node: str | None, last: int) -> list[LogNode]:
+        rows = db.execute(
+            f"{_PATH} SELECT p.id, p.parent, p.depth, b.body, p.created_at FROM path p "
+            "JOIN bodies b ON b.scope = :scope AND b.hash = p.hash ORDER BY p.depth",
+            {"scope": scope, "node": node, "last": last},
+        ).fetchall()
         out = []
         for id, parent, depth, body, created_at in rows:
             try:
@@ -91,14 +119,18 @@ class SQLiteLogs:
         with self._connections.read() as db:
             return dict(db.execute("SELECT session, node FROM heads WHERE scope = ? AND rewound", (scope,)).fetchall())
 
-    def branch(self, scope: str, session: str, node: str | None, new_session: str, now: float) -> None:
+    def branch(self, scope: str, session: str, node: str | None, new_session: str, now: float) -> None:  # noqa: ARG002
         """Give ``new_session`` a head at ``node``."""
         with self._connections.write() as db:
             if node is not None and not _reachable(db, scope, session, node):
                 raise NotFound(
                     f"no node {node!r} in session {session!r} of this scope; snapshot() gives the ids there are"
                 )
-            _set_head(db, scope, new_session, node, rewound=False)
+            if db.execute("SELECT 1 FROM heads WHERE scope = ? AND session = ?", (scope, new_session)).fetchone():
+                raise InvalidInput(f"session: expected a new session for a branch, {new_session!r} has a log already")
+            db.execute(
+                "INSERT INTO heads (scope, session, node, origin) VALUES (?, ?, ?, ?)", (scope, new_session, node, node)
+            )
 
     def delete(self, scope: str, session: str) -> int:
         """Erase the session's head, and its nodes that no branch stands on."""
@@ -106,10 +138,12 @@ class SQLiteLogs:
             db.execute("DELETE FROM heads WHERE scope = ? AND session = ?", (scope, session))
             # What a branch still shows stays: it is the branch's past now as much as this session's.
             removed = db.execute(
-                "WITH RECURSIVE kept (id, parent) AS ("
-                "  SELECT n.id, n.parent FROM heads h JOIN nodes n ON n.scope = h.scope AND n.id = h.node WHERE h.scope = :scope"
-                "  UNION SELECT n.id, n.parent FROM kept k JOIN nodes n ON n.scope = :scope AND n.id = k.parent) "
-                "DELETE FROM nodes WHERE scope = :scope AND session = :session AND id NOT IN (SELECT id FROM kept)",
+                "DELETE FROM nodes WHERE scope = :scope AND session = :session AND id NOT IN ("
+                "  WITH RECURSIVE kept (id, parent) AS ("
+                "    SELECT n.id, n.parent FROM heads h JOIN nodes n ON n.scope = h.scope AND n.id IN (h.node, h.origin) "
+                "    WHERE h.scope = :scope"
+                "    UNION SELECT n.id, n.parent FROM kept k JOIN nodes n ON n.scope = :scope AND n.id = k.parent"
+                "  ) SELECT id FROM kept)",
                 {"scope": scope, "session": session},
             ).rowcount
             db.execute(
@@ -124,8 +158,8 @@ class SQLiteLogs:
             return [
                 row[0]
                 for row in db.execute(
-                    "SELECT session FROM heads WHERE scope = ? AND substr(session, 1, ?) = ? ORDER BY row",
-                    (scope, len(prefix), prefix),
+                    "SELECT session FROM heads WHERE scope = ? AND substr(CAST(session AS BLOB), 1, ?) = ? ORDER BY row",
+                    (scope, len(prefix.encode()), prefix.encode()),  # as bytes: a text function would stop at a NUL
                 )
             ]
 
@@ -158,6 +192,25 @@ def _append(
     _set_head(db, scope, session, parent, rewound=rewound)
 
 
+def _erase(db: sqlite3.Connection, scope: str, node: str | None, after: str | None) -> None:
+    """Erase from ``node`` up to, not including, ``after``; stop at the first node that something hangs on."""
+    while node is not None and node != after:
+        at = (scope, node)
+        if db.execute("SELECT 1 FROM nodes WHERE scope = ? AND parent = ?", at).fetchone():
+            return
+        if db.execute("SELECT 1 FROM heads WHERE scope = ? AND ? IN (node, origin)", at).fetchone():
+            return
+        found = db.execute("DELETE FROM nodes WHERE scope = ? AND id = ? RETURNING parent, hash", at).fetchone()
+        if found is None:
+            return
+        node, digest = found
+        db.execute(
+            "DELETE FROM bodies WHERE scope = ? AND hash = ? AND NOT EXISTS "
+            "(SELECT 1 FROM nodes WHERE scope = ? AND hash = ?)",
+            (scope, digest, scope, digest),
+        )
+
+
 def _head(db: sqlite3.Connection, scope: str, session: str) -> str | None:
     found = db.execute("SELECT node FROM heads WHERE scope = ? AND session = ?", (scope, session)).fetchone()
     return found[0] if found else None
@@ -173,14 +226,15 @@ def _set_head(db: sqlite3.Connection, scope: str, session: str, node: str | None
 
 
 def _reachable(db: sqlite3.Connection, scope: str, session: str, node: str) -> bool:
-    """Whether the node was written under this session, or lies on the session's path (a branch's past)."""
+    """Whether the node was written under this session, or lies in the past that a branch began with."""
     found = db.execute("SELECT session FROM nodes WHERE scope = ? AND id = ?", (scope, node)).fetchone()
     if found is None:
         return False
     if found[0] == session:
         return True
-    head = _head(db, scope, session)
+    began = db.execute("SELECT origin FROM heads WHERE scope = ? AND session = ?", (scope, session)).fetchone()
     rows = db.execute(
-        f"{_PATH} SELECT 1 FROM path WHERE id = :wanted", {"scope": scope, "node": head, "last": _ALL, "wanted": node}
+        f"{_PATH} SELECT 1 FROM path WHERE id = :wanted",
+        {"scope": scope, "node": began and began[0], "last": _ALL, "wanted": node},
     )
     return rows.fetchone() is not None

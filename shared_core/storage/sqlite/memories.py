@@ -12,15 +12,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from shared_core.errors import DuplicateId, NotFound
+from shared_core.errors import DuplicateId, NotFound, StorageError
 from shared_core.records import Memory
 from shared_core.storage.base import Access, Changes, MemoryRow, NewMemory, Source, Succession
 from shared_core.storage.sqlite.connection import Connections
-
-_COLUMNS = (
-    "id, text, scope, role, speaker, session, tags, importance, at, created_at, last_accessed, access_count, "
-    "subject, pinned, status, metadata"
+from shared_core.storage.sqlite.memory_writes import (
+    COLUMNS,
+    bumped,
+    decoded,
+    insert,
+    strengthen,
+    succeed,
+    supersede_subject,
+    touch,
+    version_of,
 )
+
 _MANY = 500  # SQLite takes a bounded number of parameters; longer lists go in pieces
 
 
@@ -33,7 +40,7 @@ class SQLiteMemories:
     def version(self, scope: str) -> int:
         """The number of the scope's last change."""
         with self._connections.read() as db:
-            return _version(db, scope)
+            return version_of(db, scope)
 
     def changes(self, scope: str, since: int, embedder: str | None) -> Changes:
         """Rows changed and dropped after ``since``."""
@@ -45,7 +52,7 @@ class SQLiteMemories:
             reset = since < floor or version < since
             since = 0 if reset else since
             dropped = db.execute("SELECT memory FROM dropped WHERE scope = ? AND version > ?", (scope, since))
-            gone = () if reset or since == 0 else tuple(row[0] for row in dropped)
+            gone = () if since == 0 else tuple(row[0] for row in dropped)
             return Changes(version, tuple(self._rows(db, scope, since, embedder)), gone, reset)
 
     def _rows(self, db: sqlite3.Connection, scope: str, since: int, embedder: str | None) -> Iterator[MemoryRow]:
@@ -68,22 +75,22 @@ class SQLiteMemories:
         cursor = db.execute(
             f"SELECT m.row, m.evidence, i.terms, CASE WHEN i.embedder = ? THEN i.vectors END, {_columns('m')} "
             "FROM memories m LEFT JOIN search_index i ON i.memory = m.row "
-            "WHERE m.scope = ? AND m.version > ? ORDER BY m.row",
-            (embedder, scope, since),
+            "WHERE m.scope = ? AND m.version > ? AND (? > 0 OR m.status <> 'archived') ORDER BY m.row",
+            (embedder, scope, since, since),
         )
         for row, evidence, terms, vectors, *columns in cursor:
             memory = self._read(columns)
             if memory is not None:
                 yield MemoryRow(
-                    row, memory, str(terms or ""), float("nan") if evidence is None else evidence,
+                    row, memory, str(terms or ""), evidence if isinstance(evidence, float) else float("nan"),
                     vectors if isinstance(vectors, bytes) else None,
                     tuple(sources.get(row, ())), tuple(successors.get(row, ())),
                 )  # fmt: skip
 
     def _read(self, columns: Sequence[Any]) -> Memory | None:
         try:
-            return _memory(columns)
-        except (ValueError, TypeError, KeyError):
+            return decoded(columns)
+        except (ValueError, TypeError, RecursionError):
             self._connections.count_unreadable()
             return None
 
@@ -94,14 +101,15 @@ class SQLiteMemories:
         with self._connections.write() as db:
             versions: dict[str, int] = {}
             for scope, seen in (accesses or {}).items():
-                _touch(db, scope, seen, _bumped(db, scope, versions))
+                if seen:
+                    touch(db, scope, seen, bumped(db, scope, versions))
             return [self._add(db, item, versions) for item in items]
 
     def _add(self, db: sqlite3.Connection, item: NewMemory, versions: dict[str, int]) -> tuple[Memory, bool]:
         memory = item.memory
         if item.explicit_id:
             found = db.execute(
-                f"SELECT {_COLUMNS} FROM memories WHERE scope = ? AND id = ?", (memory.scope, memory.id)
+                f"SELECT {COLUMNS} FROM memories WHERE scope = ? AND id = ?", (memory.scope, memory.id)
             ).fetchone()
             if found is not None:
                 if found[1] != memory.text:
@@ -109,18 +117,22 @@ class SQLiteMemories:
                         f"id {memory.id!r} is taken in this scope by a memory with another text; "
                         "use another id, or supersede(id, text) to replace it"
                     )
-                return _memory(found), False
+                stored = self._read(found)
+                if stored is None:
+                    raise StorageError(f"id {memory.id!r} is taken by a row that cannot be read; forget(id) it first")
+                return stored, False
         else:
             found = db.execute(
-                f"SELECT row, everywhere, {_COLUMNS} FROM memories WHERE scope = ? AND merge_key = ? "
+                f"SELECT row, everywhere, {COLUMNS} FROM memories WHERE scope = ? AND merge_key = ? "
                 "AND status = 'active' ORDER BY row LIMIT 1",
                 (memory.scope, item.merge_key),
             ).fetchone()
-            if found is not None:
-                return _strengthen(db, found[0], bool(found[1]), _memory(found[2:]), item, versions), False
-        row = _insert(db, item, _bumped(db, memory.scope, versions))
-        if memory.subject is not None:
-            _supersede_subject(db, row, memory, versions[memory.scope])
+            old = None if found is None else self._read(found[2:])
+            if old is not None:
+                return strengthen(db, found[0], bool(found[1]), old, item, versions), False
+        row = insert(db, item, bumped(db, memory.scope, versions))
+        if memory.subject is not None and supersede_subject(db, row, memory, versions[memory.scope]):
+            memory = replace(memory, status="superseded")
         return memory, True
 
     def get(self, scope: str, ids: Sequence[str]) -> list[Memory | None]:
@@ -129,7 +141,7 @@ class SQLiteMemories:
         with self._connections.read() as db:
             for some in _pieces(ids):
                 for columns in db.execute(
-                    f"SELECT {_COLUMNS} FROM memories WHERE scope = ? AND id IN ({_marks(some)})", (scope, *some)
+                    f"SELECT {COLUMNS} FROM memories WHERE scope = ? AND id IN ({_marks(some)})", (scope, *some)
                 ):
                     found[columns[0]] = self._read(columns)
         return [found.get(id) for id in ids]
@@ -138,7 +150,7 @@ class SQLiteMemories:
         """Newest first."""
         with self._connections.read() as db:
             cursor = db.execute(
-                f"SELECT {_COLUMNS} FROM memories WHERE scope = ? AND (? IS NULL OR status = ?) "
+                f"SELECT {COLUMNS} FROM memories WHERE scope = ? AND (? IS NULL OR status = ?) "
                 "ORDER BY created_at DESC, row DESC LIMIT ?",
                 (scope, status, status, -1 if limit is None else limit),
             )
@@ -149,10 +161,15 @@ class SQLiteMemories:
         with self._connections.write() as db:
             old = _row_of(db, scope, id)
             versions: dict[str, int] = {}
-            version = _bumped(db, scope, versions)
+            version = bumped(db, scope, versions)
+            # What took its place before is replaced too: of one memory, one text is current.
+            line = db.execute(
+                "WITH RECURSIVE line (row) AS (SELECT ? UNION SELECT s.successor FROM successions s "
+                "JOIN line l ON s.memory = l.row WHERE s.successor IS NOT NULL) SELECT row FROM line",
+                (old,),
+            ).fetchall()
             stored, _ = self._add(db, replace(item, explicit_id=True), versions)
-            new = _row_of(db, scope, stored.id)
-            _succeed(db, [old], new, stored.at, version)
+            succeed(db, [row for (row,) in line], _row_of(db, scope, stored.id), stored.at, version)
             return stored
 
     def delete(self, scope: str, ids: Sequence[str]) -> int:
@@ -166,7 +183,7 @@ class SQLiteMemories:
                 )
             ]
             if rows:
-                version = _bumped(db, scope, {})
+                version = bumped(db, scope, {})
                 for row in rows:
                     db.execute(
                         "UPDATE memories SET version = ? WHERE row IN (SELECT memory FROM successions WHERE successor = ?)",
@@ -176,12 +193,14 @@ class SQLiteMemories:
                         "INSERT OR IGNORE INTO dropped (scope, version, memory) VALUES (?, ?, ?)", (scope, version, row)
                     )
                 db.executemany("DELETE FROM memories WHERE row = ?", ((row,) for row in rows))
-            return len(rows)
+        if rows:
+            self._connections.wipe()
+        return len(rows)
 
     def set_status(self, scope: str, ids: Sequence[str], status: str) -> int:
         """Change the status of these memories."""
         with self._connections.write() as db:
-            version = _bumped(db, scope, {}) if ids else 0
+            version = bumped(db, scope, {}) if ids else 0
             return sum(
                 db.execute(
                     f"UPDATE memories SET status = ?, version = ? WHERE scope = ? AND status <> ? AND id IN ({_marks(some)})",
@@ -195,18 +214,20 @@ class SQLiteMemories:
         with self._connections.write() as db:
             row = _row_of(db, scope, id)
             db.execute(
-                "UPDATE memories SET pinned = ?, version = ? WHERE row = ?", (pinned, _bumped(db, scope, {}), row)
+                "UPDATE memories SET pinned = ?, version = ? WHERE row = ?", (pinned, bumped(db, scope, {}), row)
             )
 
     def touch(self, scope: str, accesses: Sequence[Access]) -> None:
         """Flush read facts alone."""
+        if not accesses:
+            return
         with self._connections.write() as db:
-            _touch(db, scope, accesses, _bumped(db, scope, {}))
+            touch(db, scope, accesses, bumped(db, scope, {}))
 
-    def set_vectors(self, scope: str, embedder: str, vectors: Mapping[int, bytes]) -> None:
+    def set_vectors(self, scope: str, embedder: str, vectors: Mapping[int, bytes], *, wait: bool = True) -> None:
         """Fill in vectors by row number."""
-        with self._connections.write() as db:
-            version = _bumped(db, scope, {})
+        with self._connections.write(wait=wait) as db:
+            version = bumped(db, scope, {})
             for row, raw in vectors.items():
                 touched = db.execute(
                     "UPDATE memories SET version = ? WHERE row = ? AND scope = ?", (version, row, scope)
@@ -219,13 +240,14 @@ class SQLiteMemories:
     def erase_scope(self, scope: str) -> int:
         """Erase every memory of the scope."""
         with self._connections.write() as db:
-            version = _bumped(db, scope, {})
+            version = bumped(db, scope, {})
             count = db.execute("DELETE FROM memories WHERE scope = ?", (scope,)).rowcount
             db.execute("DELETE FROM dropped WHERE scope = ?", (scope,))
             db.execute("UPDATE scopes SET floor = ? WHERE scope = ?", (version, scope))
-            return count
+        self._connections.wipe()
+        return count
 
-    def scopes(self) -> list[str]:
+    def scopes(self) -> Sequence[str]:
         """Every scope that holds memories."""
         with self._connections.read() as db:
             return sorted(row[0] for row in db.execute("SELECT DISTINCT scope FROM memories"))
@@ -239,12 +261,12 @@ class SQLiteMemories:
         fingerprint, dimension = json.loads(found[0])
         return fingerprint, dimension
 
-    def claim_embedder(self, fingerprint: str, dimension: int) -> tuple[str, int]:
+    def claim_embedder(self, fingerprint: str, dimension: int, *, wait: bool = True) -> tuple[str, int]:
         """Name the model if none is named yet."""
         stored = self.embedder()
         if stored is not None:
             return stored
-        with self._connections.write() as db:
+        with self._connections.write(wait=wait) as db:
             db.execute(
                 "INSERT OR IGNORE INTO meta (key, value) VALUES ('embedder', ?)",
                 (json.dumps([fingerprint, dimension]),),
@@ -270,118 +292,7 @@ class SQLiteMemories:
 
 
 def _columns(alias: str) -> str:
-    return ", ".join(f"{alias}.{name}" for name in _COLUMNS.split(", "))
-
-
-def _memory(columns: Sequence[Any]) -> Memory:
-    """Decode one row. ValueError, TypeError or KeyError if it is not what was written."""
-    (id, text, scope, role, speaker, session, tags, importance, at, created_at, last_accessed, access_count,
-     subject, pinned, status, metadata) = columns  # fmt: skip
-    text.encode()  # bytes that are no UTF-8 came out as surrogates: UnicodeEncodeError is a ValueError
-    tags, metadata = json.loads(tags), json.loads(metadata)
-    if not isinstance(metadata, dict) or not isinstance(tags, list):
-        raise TypeError("tags and metadata")  # noqa: TRY003 - caught by the reader, which counts the row
-    return Memory(
-        id=id, text=text, scope=scope, role=role, speaker=speaker, session=session, tags=tuple(tags),
-        importance=float(importance), at=float(at), created_at=float(created_at), last_accessed=float(last_accessed),
-        access_count=int(access_count), subject=subject, pinned=bool(pinned), status=status, metadata=metadata,
-    )  # fmt: skip
-
-
-def _insert(db: sqlite3.Connection, item: NewMemory, version: int) -> int:
-    memory, source = item.memory, item.source
-    row = db.execute(
-        f"INSERT INTO memories ({_COLUMNS}, everywhere, merge_key, version) VALUES ({_marks(range(19))})",
-        (
-            memory.id, memory.text, memory.scope, memory.role, memory.speaker, memory.session,
-            json.dumps(memory.tags), memory.importance, memory.at, memory.created_at, memory.last_accessed,
-            memory.access_count, memory.subject, memory.pinned, memory.status, json.dumps(dict(memory.metadata)),
-            source is None, item.merge_key, version,
-        ),
-    ).lastrowid  # fmt: skip
-    assert row is not None  # noqa: S101 - an INSERT that did not raise has a row number
-    db.execute(
-        "INSERT INTO search_index (memory, terms, embedder, vectors) VALUES (?, ?, ?, ?)",
-        (row, item.terms, item.embedder, item.vectors),
-    )
-    if source is not None:
-        db.execute("INSERT INTO sources (memory, session, node) VALUES (?, ?, ?)", (row, source.session, source.node))
-    return row
-
-
-def _strengthen(
-    db: sqlite3.Connection, row: int, everywhere: bool, old: Memory, item: NewMemory, versions: dict[str, int]
-) -> Memory:
-    """Count the same text said once more: access count, times, tags, metadata, and where it was said."""
-    new, source = item.memory, item.source
-    if source is not None:
-        fresh = db.execute(
-            "INSERT OR IGNORE INTO sources (memory, session, node) VALUES (?, ?, ?)", (row, source.session, source.node)
-        ).rowcount
-        if not fresh:
-            return old  # the very same message written twice, as when a node is replayed
-    stored = replace(
-        old,
-        last_accessed=max(old.last_accessed, new.created_at),
-        access_count=old.access_count + 1,
-        tags=tuple(dict.fromkeys((*old.tags, *new.tags))),
-        metadata={**old.metadata, **new.metadata},
-        pinned=old.pinned or new.pinned,
-    )
-    version = _bumped(db, old.scope, versions)
-    db.execute(
-        "UPDATE memories SET last_accessed = ?, access_count = ?, tags = ?, metadata = ?, pinned = ?, everywhere = ?, "
-        "version = ? WHERE row = ?",
-        (
-            stored.last_accessed, stored.access_count, json.dumps(stored.tags), json.dumps(dict(stored.metadata)),
-            stored.pinned, everywhere or source is None, version, row,
-        ),
-    )  # fmt: skip
-    return stored
-
-
-def _supersede_subject(db: sqlite3.Connection, row: int, memory: Memory, version: int) -> None:
-    # A memory whose successor is visible everywhere is settled; others may come back by a rewind, so they get one more.
-    earlier = [
-        found
-        for (found,) in db.execute(
-            "SELECT m.row FROM memories m WHERE m.scope = ? AND m.subject = ? AND m.row <> ? AND m.status <> 'archived' "
-            "AND NOT EXISTS (SELECT 1 FROM successions s LEFT JOIN memories n ON n.row = s.successor "
-            "WHERE s.memory = m.row AND (n.row IS NULL OR n.everywhere))",
-            (memory.scope, memory.subject, row),
-        )
-    ]
-    _succeed(db, earlier, row, memory.at, version)
-
-
-def _succeed(db: sqlite3.Connection, earlier: Iterable[int], successor: int, at: float, version: int) -> None:
-    for old in earlier:
-        db.execute("INSERT INTO successions (memory, successor, at) VALUES (?, ?, ?)", (old, successor, at))
-        db.execute("UPDATE memories SET status = 'superseded', version = ? WHERE row = ?", (version, old))
-
-
-def _touch(db: sqlite3.Connection, scope: str, accesses: Sequence[Access], version: int) -> None:
-    db.executemany(
-        "UPDATE memories SET last_accessed = max(last_accessed, ?), access_count = access_count + ?, "
-        "evidence = coalesce(?, evidence), version = ? WHERE scope = ? AND id = ?",
-        ((seen.last_accessed, seen.count, seen.evidence, version, scope, seen.id) for seen in accesses),
-    )
-
-
-def _bumped(db: sqlite3.Connection, scope: str, versions: dict[str, int]) -> int:
-    """The scope's version for this transaction: moved on once, then the same."""
-    if scope not in versions:
-        db.execute(
-            "INSERT INTO scopes (scope, version) VALUES (?, 1) ON CONFLICT (scope) DO UPDATE SET version = version + 1",
-            (scope,),
-        )
-        versions[scope] = _version(db, scope)
-    return versions[scope]
-
-
-def _version(db: sqlite3.Connection, scope: str) -> int:
-    found = db.execute("SELECT version FROM scopes WHERE scope = ?", (scope,)).fetchone()
-    return int(found[0]) if found else 0
+    return ", ".join(f"{alias}.{name}" for name in COLUMNS.split(", "))
 
 
 def _row_of(db: sqlite3.Connection, scope: str, id: str) -> int:
@@ -391,7 +302,7 @@ def _row_of(db: sqlite3.Connection, scope: str, id: str) -> int:
     return int(found[0])
 
 
-def _grouped(cursor: sqlite3.Cursor, make: type[Source] | type[Succession]) -> dict[int, list[Any]]:
+def _grouped(cursor: sqlite3.Cursor, make: type[Source | Succession]) -> dict[int, list[Any]]:
     out: dict[int, list[Any]] = {}
     for row, *rest in cursor:
         out.setdefault(row, []).append(make(*rest))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from shared_core.errors import SchemaTooNew
+from shared_core.errors import SchemaTooNew, StorageError
 
 APPLICATION_ID = 0x7469656D  # "tiem"
 
@@ -69,10 +69,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE UNIQUE INDEX nodes_id ON nodes (scope, id)",
         "CREATE INDEX nodes_session ON nodes (scope, session)",
         "CREATE INDEX nodes_hash ON nodes (scope, hash)",
+        "CREATE INDEX nodes_parent ON nodes (scope, parent) WHERE parent IS NOT NULL",
         """CREATE TABLE heads (
-            row INTEGER PRIMARY KEY AUTOINCREMENT, scope TEXT NOT NULL, session TEXT NOT NULL, node TEXT,
+            row INTEGER PRIMARY KEY AUTOINCREMENT, scope TEXT NOT NULL, session TEXT NOT NULL, node TEXT, origin TEXT,
             rewound INTEGER NOT NULL DEFAULT 0, UNIQUE (scope, session)
         )""",
+        "CREATE INDEX heads_rewound ON heads (scope) WHERE rewound",
     ),
 )
 """One tuple of statements a released version; the file's ``user_version`` is how many were applied."""
@@ -96,13 +98,26 @@ def migrate(db: sqlite3.Connection) -> None:
         raise
 
 
-def check_version(db: sqlite3.Connection, location: str) -> None:
-    """Raise SchemaTooNew if a newer release wrote the file."""
+def check_version(db: sqlite3.Connection, location: str, *, read_only: bool) -> None:
+    """Raise SchemaTooNew if a newer release wrote the file, StorageError if another program did.
+
+    A file that can only be read must be current, for it cannot be brought up to date.
+    """
     version = _version(db)
+    application = db.execute("PRAGMA application_id").fetchone()[0]
+    if application != APPLICATION_ID and db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
+        raise StorageError(
+            f"{location}: expected a tiered-memory file or a new one, found another program's database; open another path"
+        )
     if version > len(MIGRATIONS):
         raise SchemaTooNew(
             f"{location}: expected schema version {len(MIGRATIONS)} or older, found {version}; "
             "it was written by a newer release: pip install -U tiered-memory"
+        )
+    if read_only and version < len(MIGRATIONS):
+        raise StorageError(
+            f"{location}: expected schema version {len(MIGRATIONS)}, found {version} in a file that is read-only; "
+            "open it once where it can be written"
         )
 
 

@@ -1,0 +1,158 @@
+"""The vectors of a storage's memories: made by one model, filled in where they are missing.
+
+Whatever the model raises, memories are still written and read. No index and no score here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from tqdm import tqdm
+
+from shared_core.embedding.base import Embedder, Vectors, checked
+from shared_core.errors import EmbedderMismatch, StorageError
+from shared_core.long_term.index import ScopeIndex
+from shared_core.storage.base import Storage
+from shared_core.text import windows
+
+_log = logging.getLogger(__name__)
+_BATCH = 256  # texts embedded between two commits, so that an interrupted fill goes on where it stopped
+
+
+class TextVectors:
+    """What one model makes of the texts of one storage. ``counts`` takes note of failures."""
+
+    def __init__(self, storage: Storage, embedder: Embedder | None, *, max_windows: int, counts: Counter[str]) -> None:
+        self._storage = storage
+        self._rows = storage.memories
+        self._embedder = embedder
+        self._max_windows = max_windows
+        self._counts = counts
+        self._refused: dict[str, set[int]] = {}
+        self._batch = _BATCH
+
+    @property
+    def fingerprint(self) -> str | None:
+        """The model's, or None without a model."""
+        return self._embedder.fingerprint if self._embedder else None
+
+    @property
+    def dimension(self) -> int:
+        """The length of a vector; 0 without a model."""
+        return self._embedder.dimension if self._embedder else 0
+
+    def claim(self, *, reembed: bool) -> bool:
+        """Whether the rows' vectors were dropped for this model's. EmbedderMismatch if they should but may not be."""
+        stored, embedder = self._rows.embedder(), self._embedder
+        if stored is None or embedder is None or stored[0] == embedder.fingerprint:
+            return False
+        if not reembed:
+            raise EmbedderMismatch(_mismatch(stored[0], embedder.fingerprint))
+        self._rows.set_embedder(embedder.fingerprint, embedder.dimension)
+        return True
+
+    def of_query(self, text: str) -> npt.NDArray[np.float32] | None:
+        """The query's vector, or None when there is no model or it failed (counted: recall goes on by words)."""
+        if self._embedder is None or not text.strip():
+            return None
+        vectors = self._embed([text], query=True)
+        return None if vectors is None else vectors[0]
+
+    def _embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors | None:
+        embedder = self._embedder
+        if embedder is None or not texts:
+            return None
+        try:
+            answer = embedder.embed(texts, query=query)
+            return checked(answer, len(texts), dimension=embedder.dimension, source=embedder.fingerprint)
+        except Exception as error:  # noqa: BLE001 - whatever a model raises, memories must still be written and read
+            self._counts["embedding_failures"] += 1
+            _log.warning("embedding failed, going on without vectors: %s: %s", type(error).__name__, error)
+            return None
+
+    def of(self, texts: Sequence[str], *, wait: bool = True) -> tuple[str | None, list[bytes | None]]:
+        """Fingerprint and float32 bytes (windows, dimension) for each text; None where there is no vector."""
+        if self._embedder is None or not texts or not self._model_is_ours(wait=wait):
+            return None, [None] * len(texts)
+        cut = [windows(text, most=self._max_windows) for text in texts]
+        vectors = self._embed([window for some in cut for window in some])
+        if vectors is None:
+            return None, [None] * len(texts)
+        out: list[bytes | None] = []
+        start = 0
+        for some in cut:
+            out.append(vectors[start : start + len(some)].tobytes())
+            start += len(some)
+        return self._embedder.fingerprint, out
+
+    def _model_is_ours(self, *, wait: bool) -> bool:
+        """Whether the rows take this model's vectors: another process may have changed the model meanwhile."""
+        if self._embedder is None or self._storage.read_only:
+            return False
+        stored = self._rows.claim_embedder(self._embedder.fingerprint, self._embedder.dimension, wait=wait)
+        if stored[0] != self._embedder.fingerprint:
+            if not self._counts["foreign_model"]:
+                _log.warning("going on without vectors: %s", _mismatch(stored[0], self._embedder.fingerprint))
+            self._counts["foreign_model"] += 1
+            return False
+        return True
+
+    def fill(self, scope: str, index: ScopeIndex, *, wait: bool) -> bool:
+        """Embed the memories that a process without the model wrote; return whether rows changed.
+
+        A bar shows when there are many. Without ``wait``, a reader's call, what a writer at work keeps from
+        being written is left to the next recall.
+        """
+        if self._embedder is None or self._storage.read_only:
+            return False
+        missing = np.flatnonzero(index.mask("live") & index.mask("active") & (index.column("windows") == 0))
+        refused = self._refused.setdefault(scope, set())
+        if refused:
+            missing = missing[~np.isin(index.ints("row")[missing], list(refused))]
+        if not len(missing):
+            return False
+        try:
+            if not self._model_is_ours(wait=wait):
+                return False
+            self._fill(scope, index, missing, refused, wait=wait)
+        except StorageError as error:
+            if wait:
+                raise
+            _log.info("some vectors are not filled in yet: %s", error)
+        return True
+
+    def _fill(
+        self, scope: str, index: ScopeIndex, missing: npt.NDArray[np.intp], refused: set[int],
+        *, wait: bool,
+    ) -> None:  # fmt: skip
+        quiet = True if len(missing) <= 200 else None
+        with tqdm(total=len(missing), desc="embedding memories", unit="memory", disable=quiet) as bar:
+            start = 0
+            while start < len(missing):
+                positions = missing[start : start + self._batch]
+                found = self._rows.get(scope, [index.ids[p] for p in positions])
+                pairs = [(int(index.column("row")[p]), m.text) for p, m in zip(positions, found, strict=True) if m]
+                fingerprint, vectors = self.of([text for _, text in pairs], wait=wait)
+                if fingerprint is None and pairs:
+                    # The model fails: on the batch (the next recall tries half of it), or on this one text.
+                    if len(positions) == 1:
+                        refused.add(pairs[0][0])
+                    self._batch = max(1, len(positions) // 2)
+                    return
+                if fingerprint is not None:
+                    filled = {row: raw for (row, _), raw in zip(pairs, vectors, strict=True) if raw}
+                    self._rows.set_vectors(scope, fingerprint, filled, wait=wait)
+                start += len(positions)
+                bar.update(len(positions))
+                self._batch = min(_BATCH, 2 * self._batch)
+
+
+def _mismatch(stored: str, given: str) -> str:
+    return (
+        f"the stored vectors were made by {stored!r}, the embedder given is {given!r}; open with that model, "
+        "or pass reembed=True to make every vector anew"
+    )

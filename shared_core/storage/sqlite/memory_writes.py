@@ -1,0 +1,160 @@
+"""What one transaction does to the rows of long-term memory: insert, strengthen, supersede, touch, count versions.
+
+Each function runs inside a transaction that the caller began (``memories.py``); none begins one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from shared_core.records import Memory
+from shared_core.storage.base import Access, NewMemory
+
+COLUMNS = (
+    "id, text, scope, role, speaker, session, tags, importance, at, created_at, last_accessed, access_count, "
+    "subject, pinned, status, metadata"
+)
+
+
+def decoded(columns: Sequence[Any]) -> Memory:
+    """Decode one row. ValueError or TypeError if it is not what was written."""
+    (id, text, scope, role, speaker, session, tags, importance, at, created_at, last_accessed, access_count,
+     subject, pinned, status, metadata) = columns  # fmt: skip
+    tags, metadata = json.loads(tags), json.loads(metadata)
+    for value in (id, text, scope, role, speaker or "", session or "", subject or "", status, *tags):
+        str.encode(value)  # bytes that are no UTF-8 came out as surrogates: UnicodeEncodeError is a ValueError
+    if not isinstance(metadata, dict) or not isinstance(tags, list):
+        raise TypeError("tags and metadata")  # the reader catches it and counts the row
+    return Memory(
+        id=id, text=text, scope=scope, role=role, speaker=speaker, session=session, tags=tuple(tags),
+        importance=float(importance), at=float(at), created_at=float(created_at), last_accessed=float(last_accessed),
+        access_count=int(access_count), subject=subject, pinned=bool(pinned), status=status, metadata=metadata,
+    )  # fmt: skip
+
+
+def insert(db: sqlite3.Connection, item: NewMemory, version: int) -> int:
+    """Add one row with its index and its source; return its number."""
+    memory, source = item.memory, item.source
+    row = db.execute(
+        f"INSERT INTO memories ({COLUMNS}, everywhere, merge_key, version) VALUES ({', '.join('?' * 19)})",
+        (
+            memory.id, memory.text, memory.scope, memory.role, memory.speaker, memory.session,
+            json.dumps(memory.tags), memory.importance, memory.at, memory.created_at, memory.last_accessed,
+            memory.access_count, memory.subject, memory.pinned, memory.status, json.dumps(dict(memory.metadata)),
+            source is None, item.merge_key, version,
+        ),
+    ).lastrowid  # fmt: skip
+    assert row is not None  # noqa: S101 - an INSERT that did not raise has a row number
+    db.execute(
+        "INSERT INTO search_index (memory, terms, embedder, vectors) VALUES (?, ?, ?, ?)",
+        (row, item.terms, item.embedder, item.vectors),
+    )
+    if source is not None:
+        db.execute("INSERT INTO sources (memory, session, node) VALUES (?, ?, ?)", (row, source.session, source.node))
+    return row
+
+
+def strengthen(
+    db: sqlite3.Connection, row: int, everywhere: bool, old: Memory, item: NewMemory, versions: dict[str, int]
+) -> Memory:
+    """Count the same text said once more: access count, times, tags, metadata, and where it was said."""
+    new, source = item.memory, item.source
+    if source is not None:
+        fresh = db.execute(
+            "INSERT OR IGNORE INTO sources (memory, session, node) VALUES (?, ?, ?)", (row, source.session, source.node)
+        ).rowcount
+        if not fresh:
+            return old  # the very same message written twice, as when a node is replayed
+    stored = replace(
+        old,
+        last_accessed=max(old.last_accessed, new.created_at),
+        access_count=old.access_count + 1,
+        tags=tuple(dict.fromkeys((*old.tags, *new.tags))),
+        metadata={**old.metadata, **new.metadata},
+        pinned=old.pinned or new.pinned,
+    )
+    version = bumped(db, old.scope, versions)
+    db.execute(
+        "UPDATE memories SET last_accessed = ?, access_count = ?, tags = ?, metadata = ?, pinned = ?, everywhere = ?, "
+        "version = ? WHERE row = ?",
+        (
+            stored.last_accessed, stored.access_count, json.dumps(stored.tags), json.dumps(dict(stored.metadata)),
+            stored.pinned, everywhere or source is None, version, row,
+        ),
+    )  # fmt: skip
+    return stored
+
+
+def supersede_subject(db: sqlite3.Connection, row: int, memory: Memory, version: int) -> bool:
+    """Place a memory among the others of its subject: the latest event is current, and history stays in order.
+
+    A memory is settled by a successor that is visible everywhere; one that may come back by a rewind
+    gets one more. What happens now is the latest, whatever a clock says that was set back; an ``at``
+    in the past comes before what happened since. Returns whether it is itself history.
+    """
+    told = memory.at != memory.created_at
+    here = {"scope": memory.scope, "subject": memory.subject, "row": row, "at": memory.at if told else math.inf}
+    before = db.execute(
+        "SELECT m.row FROM memories m WHERE m.scope = :scope AND m.subject = :subject AND m.row <> :row "
+        "AND m.status <> 'archived' AND m.at <= :at AND NOT EXISTS ("
+        "SELECT 1 FROM successions s LEFT JOIN memories n ON n.row = s.successor "
+        "WHERE s.memory = m.row AND s.at <= :at AND (n.row IS NULL OR n.everywhere))",
+        here,
+    ).fetchall()
+    succeed(db, [found for (found,) in before], row, memory.at, version)
+    after = db.execute(
+        "SELECT row, at, everywhere FROM memories WHERE scope = :scope AND subject = :subject AND row <> :row "
+        "AND at > :at ORDER BY at, row",
+        here,
+    ).fetchall()
+    for later, at, everywhere in after:
+        succeed(db, [row], later, at, version)
+        if everywhere:
+            break
+    return bool(after)
+
+
+def succeed(db: sqlite3.Connection, earlier: Iterable[int], successor: int, at: float, version: int) -> None:
+    """Note that ``successor`` took the place of each earlier row at this time."""
+    for old in earlier:
+        db.execute(
+            "INSERT INTO successions (memory, successor, at) SELECT ?, ?, ? WHERE NOT EXISTS "
+            "(SELECT 1 FROM successions WHERE memory = ? AND successor = ?)",
+            (old, successor, at, old, successor),
+        )
+        db.execute(
+            "UPDATE memories SET status = CASE status WHEN 'archived' THEN status ELSE 'superseded' END, version = ? "
+            "WHERE row = ?",
+            (version, old),
+        )
+
+
+def touch(db: sqlite3.Connection, scope: str, accesses: Sequence[Access], version: int) -> None:
+    """Add read facts to the rows; ids that are gone are passed over."""
+    db.executemany(
+        "UPDATE memories SET last_accessed = max(last_accessed, ?), access_count = access_count + ?, "
+        "evidence = coalesce(?, evidence), version = ? WHERE scope = ? AND id = ?",
+        ((seen.last_accessed, seen.count, seen.evidence, version, scope, seen.id) for seen in accesses),
+    )
+
+
+def bumped(db: sqlite3.Connection, scope: str, versions: dict[str, int]) -> int:
+    """The scope's version for this transaction: moved on once, then the same."""
+    if scope not in versions:
+        db.execute(
+            "INSERT INTO scopes (scope, version) VALUES (?, 1) ON CONFLICT (scope) DO UPDATE SET version = version + 1",
+            (scope,),
+        )
+        versions[scope] = version_of(db, scope)
+    return versions[scope]
+
+
+def version_of(db: sqlite3.Connection, scope: str) -> int:
+    """The number of the scope's last change."""
+    found = db.execute("SELECT version FROM scopes WHERE scope = ?", (scope,)).fetchone()
+    return int(found[0]) if found else 0

@@ -1,0 +1,226 @@
+"""A file that is no good: a clear error that says what to do, or a counted miss, and nothing made worse."""
+
+import gc
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import pytest
+
+from shared_core import DuplicateId, SchemaTooNew, StorageError, TieredMemory
+from shared_core.storage.sqlite.schema import MIGRATIONS
+
+
+def open_plain(path):
+    return TieredMemory.open(path, embedder="none", default_scope="ada")
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A file with three memories, closed."""
+    with open_plain(tmp_path / "memory.db") as memory:
+        memory.remember_many([{"text": f"fact {i}", "id": str(i)} for i in range(3)])
+    return tmp_path / "memory.db"
+
+
+@pytest.fixture(autouse=True)
+def _no_connection_is_left_open():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        yield
+        gc.collect()
+
+
+def change(path, statement, *values):
+    db = sqlite3.connect(path)
+    db.execute(statement, values)
+    db.commit()
+    db.close()
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_bytes(b"Dear diary, " * 1_000)
+    with pytest.raises(StorageError, match=r"notes\.txt: .*not a database.*restore a copy, or open another path"):
+        open_plain(path)
+    assert path.read_bytes() == b"Dear diary, " * 1_000
+
+
+def test_an_empty_file_is_a_new_memory(tmp_path):
+    (tmp_path / "empty.db").touch()
+    with open_plain(tmp_path / "empty.db") as memory:
+        assert memory.remember("tea").text == "tea"
+
+
+def test_another_programs_database_is_refused_and_left_alone(tmp_path):
+    path = tmp_path / "places.sqlite"
+    change(path, "CREATE TABLE bookmarks (url TEXT)")
+    before = path.read_bytes()
+    with pytest.raises(StorageError, match="another program's database; open another path"):
+        open_plain(path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("keep", [1, 100, 4_096, 3 * 4_096, -4_096, -1])
+def test_a_truncated_file_is_an_error_that_says_so_and_never_a_wrong_answer(path, keep):
+    data = path.read_bytes()
+    path.write_bytes(data[:keep])
+    try:
+        with open_plain(path) as memory:
+            found = {hit.memory.text for hit in memory.recall("fact")}
+    except StorageError as error:
+        found = {"fact 0", "fact 1", "fact 2"}
+        assert str(path) in str(error)  # noqa: PT017 - either outcome is right, a wrong answer is not
+    assert found == {"fact 0", "fact 1", "fact 2"}
+
+
+def test_a_file_of_a_newer_release_is_refused_by_name_and_left_alone(path):
+    change(path, f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    before = path.read_bytes()
+    with pytest.raises(SchemaTooNew, match=r"written by a newer release: pip install -U tiered-memory"):
+        open_plain(path)
+    assert path.read_bytes() == before
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(StorageError, match=r"expected an existing folder, .*nowhere is none; create it first"):
+        open_plain(tmp_path / "nowhere" / "memory.db")
+
+
+def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(StorageError, match="unable to open"):
+        open_plain(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("text", sqlite3.Binary(b"\xff\xfe")),
+        ("tags", "not json"),
+        ("tags", '{"a": 1}'),
+        ("tags", "[[1]]"),
+        ("metadata", "[]"),
+        ("metadata", "[" * 100_000),
+        ("importance", "high"),
+        ("created_at", sqlite3.Binary(b"")),
+        ("speaker", sqlite3.Binary(b"Bob")),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_a_counted_miss(path, column, value):
+    change(path, f"UPDATE memories SET {column} = ? WHERE id = '1'", value)
+    with open_plain(path) as memory:
+        assert {hit.memory.id for hit in memory.recall("fact")} == {"0", "2"}
+        assert memory.get("1") is None
+        assert [item.id for item in memory.long_term.list()] == ["2", "0"]
+        assert memory.stats()["long_term"]["unreadable_rows"] >= 3
+        assert memory.remember("fact 1").text == "fact 1"
+        with pytest.raises((StorageError, DuplicateId), match="'1' is taken"):
+            memory.remember("fact 1", id="1")
+        assert memory.forget("1") == 1
+        assert memory.remember("fact one", id="1").id == "1"
+
+
+def test_text_that_is_no_utf8_is_a_counted_miss(path):
+    change(path, "UPDATE memories SET text = CAST(? AS TEXT) WHERE id = '1'", sqlite3.Binary(b"fact \xff"))
+    with open_plain(path) as memory:
+        assert {hit.memory.id for hit in memory.recall("fact")} == {"0", "2"}
+        assert memory.stats()["long_term"]["unreadable_rows"] == 1
+
+
+@pytest.mark.parametrize("vectors", [b"", b"123", b"12345678", b"\xff" * 256, "text"])
+def test_vectors_that_are_not_what_the_model_writes_are_made_again_or_passed_over(open_memory, tmp_path, vectors):
+    with open_memory() as memory:
+        memory.remember_many([{"text": "green tea", "id": "1"}, {"text": "red wine", "id": "2"}])
+    change(tmp_path / "memory.db", "UPDATE search_index SET vectors = ? WHERE memory = 1", vectors)
+    memory = open_memory()
+    assert [hit.memory.id for hit in memory.recall("tea", k=2)] == ["1", "2"]
+
+
+def test_rows_without_their_index_are_still_recalled(path):
+    change(path, "DELETE FROM search_index")
+    change(path, "UPDATE memories SET evidence = 'much'")
+    with open_plain(path) as memory:
+        assert len(memory.recall("fact")) == 3
+
+
+def test_a_message_that_cannot_be_read_is_a_counted_miss(open_memory, tmp_path):
+    with open_memory() as memory:
+        memory.context("s").extend([{"role": "user", "content": text} for text in ("one", "two", "three")])
+    change(tmp_path / "memory.db", "UPDATE bodies SET body = '{' WHERE body LIKE '%two%'")
+    memory = open_memory()
+    assert [message["content"] for message in memory.context("s").history()] == ["one", "three"]
+    assert memory.stats()["long_term"]["unreadable_rows"] == 1
+
+
+def test_a_disk_that_is_full_is_an_error_and_what_was_there_stays(path):
+    with open_plain(path) as memory:
+        with memory.storage._connections.write() as db:
+            db.execute(f"PRAGMA max_page_count = {db.execute('PRAGMA page_count').fetchone()[0] + 2}")
+        with pytest.raises(StorageError, match="full.*nothing was written by this call.*free some disk space"):
+            memory.remember_many([{"text": "x" * 100_000 + str(i)} for i in range(10)])
+        assert {hit.memory.id for hit in memory.recall("fact")} == {"0", "1", "2"}
+        with memory.storage._connections.write() as db:
+            db.execute("PRAGMA max_page_count = 1000000")
+        assert memory.remember("fits again").text == "fits again"
+
+
+AS_NOBODY = """
+import json, os, sys
+from shared_core import StorageError, TieredMemory
+with TieredMemory.open(":memory:", embedder="none", default_scope="ada") as warm:  # nobody may not read the code
+    warm.remember("fact"); warm.recall("fact")
+os.setgid(65534); os.setuid(65534)
+memory = TieredMemory.open(sys.argv[1], embedder="none", default_scope="ada")
+found = sorted(hit.memory.id for hit in memory.recall("fact"))
+try:
+    memory.remember("new")
+    error = ""
+except StorageError as raised:
+    error = str(raised)
+memory.close()
+print(json.dumps([found, error, memory.storage.read_only, memory.stats()["long_term"]["accesses_dropped"]]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "setuid") or os.getuid() != 0, reason="only root can become nobody")
+@pytest.mark.parametrize("what", ["folder", "file"])
+def test_a_read_only_place_is_read_and_refuses_writes_by_name(what):
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to others
+        path = Path(folder) / "memory.db"
+        with open_plain(path) as memory:
+            memory.remember_many([{"text": f"fact {i}", "id": str(i)} for i in range(3)])
+        path.chmod(0o644)
+        path.parent.chmod(0o755 if what == "folder" else 0o777)
+        done = subprocess.run([sys.executable, "-c", AS_NOBODY, path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found, error, read_only, dropped = json.loads(done.stdout)
+    assert (found, read_only, dropped) == (["0", "1", "2"], True, 3)
+    assert "expected a file that can be written" in error
+
+
+def test_a_file_that_can_only_be_read_and_is_not_current_says_what_to_do(path):
+    change(path, "PRAGMA user_version = 0")
+    db = sqlite3.connect(path)
+    from shared_core.storage.sqlite.schema import check_version
+
+    with pytest.raises(StorageError, match="open it once where it can be written"):
+        check_version(db, str(path), read_only=True)
+    check_version(db, str(path), read_only=False)
+    db.close()
+
+
+def test_a_clock_set_back_breaks_nothing(open_memory, clock):
+    memory = open_memory()
+    memory.remember("tea", id="1", importance=0.5)
+    clock.advance(-1e6)
+    memory.remember("wine", id="2", importance=0.5)
+    hits = memory.recall("tea wine", k=5)
+    assert {hit.memory.id for hit in hits} == {"1", "2"}
+    assert memory.get("1").last_accessed > clock.now
+    victims = memory.sweep(max_memories=0, dry_run=True).victims
+    assert all(0 <= part <= 1 for hit in victims for part in hit.parts.values())
