@@ -48,7 +48,7 @@ class Rows:
         self._namespace = namespace
         self._settings = settings
         self._lock = threading.Lock()
-        self._pending: list[_Event] = []
+        self._pending: dict[_Event, None] = {}
         self._saves = 0
         self._cut_off = False
         self.errors = 0
@@ -109,9 +109,9 @@ class Rows:
         """Make an event known to every process; how many rows it removed."""
         event = _Event(tuple(names), tuple(tags), scope)
         with self._lock:
-            self._pending.append(event)
+            self._pending[event] = None  # the same event twice is one
             if len(self._pending) > _MAX_PENDING:
-                self._cut_off = True  # too much is unsaid: this process keeps to its own memory from now on
+                self._cut_off = True  # too much is unsaid: from now on this process uses no row and keeps nothing
                 self._pending.clear()
         return self._try(self._flush, 0, flushed=True)
 
@@ -139,12 +139,11 @@ class Rows:
     def _flush(self) -> int:
         removed = 0
         with self._lock:
-            while self._pending:
-                event = self._pending[0]
+            for event in list(self._pending):
                 removed += self._blobs.advance(
                     event.names, namespace=self._namespace, tags=event.tags, scope=event.scope
                 )
-                del self._pending[0]
+                del self._pending[event]
         return removed
 
     def _try(self, act: Callable[[], T], otherwise: T, *, flushed: bool = False) -> T:

@@ -63,7 +63,7 @@ class ToolCache:
         self._policies: dict[str, Policy] = {}
         self._defaults: dict[str, tools.Defaults] = {}
         self._lock = threading.Lock()
-        self._repeats: dict[str, tuple[str, str, int]] = {}  # call: (tool, arguments, count), latest last
+        self._repeats: dict[tuple[str, str], tuple[str, str, int]] = {}  # (tool, arguments, count), latest last
         self._bypassed = 0
 
     def register(
@@ -178,22 +178,21 @@ class ToolCache:
         """What is known before anything runs. The call is None if it is to be executed whatever is kept."""
         scope = self._scope_of(scope)
         policy = policy or self._policies.get(name, tools.UNKNOWN)
-        self._defaults[name] = defaults
+        if name in self._policies:
+            self._defaults[name] = defaults
         full = {**dict(defaults), **args}
         space = policy.space_of(scope)
-        text: str | None
+        call = None
         try:
             text = arguments_key(full, policy.key)
         except Exception:  # noqa: BLE001  the arguments' own code runs here; whatever it raises, there is no key
-            text = None
-        else:
-            self._repeat(name, scope, text)
-        call = None
-        if policy.kept and text is not None:
+            return _Prepared(policy, full, space), None
+        made = digest(name, text)
+        self._repeat((made, scope), name, text)
+        if policy.kept:
             try:
-                reads = tools.resources(policy.reads, full)
-                key = digest(name, policy.version, policy.identity, space, scope, text)
-                call = Call(key, Reach(name, digest(name, text), space, scope, reads), policy)
+                reach = Reach(name, made, space, scope, tools.resources(policy.reads, full))
+                call = Call(digest(made, policy.version, policy.identity, space, scope), reach, policy)
             except tools.UnclearResources:
                 pass
         return _Prepared(policy, full, space), call
@@ -334,8 +333,7 @@ class ToolCache:
 
     # Counting
 
-    def _repeat(self, name: str, scope: str, text: str) -> None:
-        call = digest(name, scope, text)
+    def _repeat(self, call: tuple[str, str], name: str, text: str) -> None:
         with self._lock:
             _, _, count = self._repeats.pop(call, ("", "", 0))
             self._repeats[call] = (name, text[:200], count + 1)

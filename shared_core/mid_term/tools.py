@@ -129,6 +129,10 @@ def signature(fn: Callable[..., Any]) -> inspect.Signature | None:
 
 def defaults(fn: Callable[..., Any]) -> Defaults:
     """Parameters with their default values."""
+    if type(fn) is FunctionType and not fn.__dict__:  # what ``inspect`` would say, ten times as fast: every call asks
+        names = fn.__code__.co_varnames[: fn.__code__.co_argcount]
+        given = fn.__defaults__ or ()
+        return (*zip(names[len(names) - len(given) :], given, strict=True), *(fn.__kwdefaults__ or {}).items())
     found = signature(fn)
     if found is None:
         return ()

@@ -16,22 +16,24 @@ OLD = 1_600_000_000
 def tools():
     cache = tool_cache()
     cache.register("read", reads="path")
-    cache.register("get", reads="id")
+    cache.register("get", reads="item")
     cache.register("list", reads=lambda args: ["orders"])
-    cache.register("set", writes="id")
+    cache.register("set", writes="item")
     return cache
 
 
 def read(tools, path):
-    return tools.call(
-        "read", {"path": str(path)}, lambda path: Path(path).read_text() if os.path.isfile(path) else os.listdir(path)
-    )
+    def text_or_names(path):
+        path = Path(path)
+        return path.read_text() if path.is_file() else sorted(entry.name for entry in path.iterdir())
+
+    return tools.call("read", {"path": str(path)}, text_or_names)
 
 
-def get(tools, id="7", scope=None):  # noqa: A002
+def get(tools, item="7", scope=None):
     """Whether the call was a hit."""
     tool = Counted(1)
-    tools.call("get", {"id": id}, tool, scope=scope)
+    tools.call("get", {"item": item}, tool, scope=scope)
     return tool.calls == 0
 
 
@@ -174,7 +176,7 @@ def test_a_write_is_always_executed_and_makes_matching_reads_fresh(tools):
     assert not get(tools)
     assert not get(tools, "8")
     for _ in range(2):
-        tools.call("set", {"id": "7"}, write)
+        tools.call("set", {"item": "7"}, write)
     assert write.calls == 2
     assert not get(tools, "7")
     assert get(tools, "8")
@@ -183,7 +185,7 @@ def test_a_write_is_always_executed_and_makes_matching_reads_fresh(tools):
 def test_a_write_that_raises_makes_matching_reads_fresh_all_the_same(tools):
     get(tools)
     with pytest.raises(ZeroDivisionError):
-        tools.call("set", {"id": "7"}, lambda id: 1 / 0)
+        tools.call("set", {"item": "7"}, lambda item: 1 / 0)
     assert not get(tools)
 
 
@@ -197,11 +199,11 @@ def test_a_resource_is_matched_across_tools_by_its_text(tools):
 
 
 def test_a_read_that_began_before_a_write_ended_is_not_kept(tools):
-    def read_while_written(id):  # noqa: A002
-        tools.call("set", {"id": id}, lambda id: None)
+    def read_while_written(item):
+        tools.call("set", {"item": item}, lambda item: None)
         return "old"
 
-    assert tools.call("get", {"id": "7"}, read_while_written) == "old"
+    assert tools.call("get", {"item": "7"}, read_while_written) == "old"
     assert not get(tools)
 
 
@@ -210,7 +212,7 @@ def test_whoever_waits_for_an_overtaken_read_gets_a_fresh_one(tools):
     reading, written = threading.Event(), threading.Event()
     answers = iter(["old", "new"])
 
-    def slow(id):  # noqa: A002
+    def slow(item):
         answer = next(answers)
         if answer == "old":
             reading.set()
@@ -218,11 +220,11 @@ def test_whoever_waits_for_an_overtaken_read_gets_a_fresh_one(tools):
         return answer
 
     got = {}
-    first = threading.Thread(target=lambda: got.update(first=tools.call("get", {"id": "7"}, slow)))
+    first = threading.Thread(target=lambda: got.update(first=tools.call("get", {"item": "7"}, slow)))
     first.start()
     assert reading.wait(20)
-    tools.call("set", {"id": "7"}, lambda id: None)
-    second = threading.Thread(target=lambda: got.update(second=tools.call("get", {"id": "7"}, slow)))
+    tools.call("set", {"item": "7"}, lambda item: None)
+    second = threading.Thread(target=lambda: got.update(second=tools.call("get", {"item": "7"}, slow)))
     second.start()
     while next(iter(tools._flights._flights.values())).waiters < 2:
         threading.Event().wait(0.001)
@@ -240,7 +242,7 @@ def test_a_write_that_cannot_say_what_it_writes_makes_its_whole_space_fresh(tool
     assert not get(tools)
 
 
-@pytest.mark.parametrize("args", [{"id": None}, {}])
+@pytest.mark.parametrize("args", [{"item": None}, {}])
 def test_a_read_that_cannot_say_what_it_reads_is_not_kept(tools, args):
     tool = Counted(1)
     for _ in range(2):
@@ -318,14 +320,14 @@ async def test_an_unknown_tool_that_is_cancelled_makes_its_space_fresh(tools):
 
 def test_an_unknown_tool_of_a_named_space_reaches_that_space_in_every_scope_and_no_other():
     tools = tool_cache()
-    tools.register("get", reads="id")
-    tools.register("crm_get", reads="id", space="crm")
+    tools.register("get", reads="item")
+    tools.register("crm_get", reads="item", space="crm")
     tools.register("crm_call", cacheable=False, space="crm")
     crm = Counted(1)
     get(tools)
-    tools.call("crm_get", {"id": "7"}, crm, scope="ben")
+    tools.call("crm_get", {"item": "7"}, crm, scope="ben")
     tools.call("crm_call", {}, lambda: None, scope="ada")
-    tools.call("crm_get", {"id": "7"}, crm, scope="ben")
+    tools.call("crm_get", {"item": "7"}, crm, scope="ben")
     assert crm.calls == 2
     assert get(tools)
 
@@ -337,10 +339,10 @@ def test_an_event_for_one_call_reaches_it_in_every_scope_or_in_one(tools):
     for scope in ("ada", "ben"):
         get(tools, scope=scope)
         get(tools, "8", scope=scope)
-    assert tools.invalidate("get", {"id": "7"}, scope="ada") == 1
-    assert tools.invalidate("get", {"id": "7"}) == 1
-    assert tools.invalidate("get", {"id": "7"}) == 0
-    assert tools.invalidate("get", {"id": float("nan")}) == 0
+    assert tools.invalidate("get", {"item": "7"}, scope="ada") == 1
+    assert tools.invalidate("get", {"item": "7"}) == 1
+    assert tools.invalidate("get", {"item": "7"}) == 0
+    assert tools.invalidate("get", {"item": float("nan")}) == 0
     assert get(tools, "8")
 
 
@@ -359,7 +361,7 @@ def test_an_event_by_prefix_reaches_every_tool_whose_name_starts_so_in_every_sco
 def test_an_event_for_a_resource_counts_expired_entries_too():
     clock = FakeClock()
     tools = tool_cache(clock)
-    tools.register("get", reads="id", ttl=1)
+    tools.register("get", reads="item", ttl=1)
     get(tools)
     clock.advance(5)
     assert tools.invalidate_resource("7") == 1
@@ -385,7 +387,7 @@ def test_invalidated_entries_leave_a_few_at_a_time_and_are_never_served():
 
 def test_registering_a_tool_anew_with_other_resources_does_not_serve_what_hung_on_less(tools):
     get(tools)
-    tools.register("get", reads=lambda args: [args["id"], "all"])
+    tools.register("get", reads=lambda args: [args["item"], "all"])
     assert not get(tools)
 
 
