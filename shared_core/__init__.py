@@ -1,1 +1,56 @@
-"""The core of tiered-memory."""
+"""The memory that agents are missing, in three tiers under one rule.
+
+Reading order: ``memory.py`` (what opens and what is there), ``turn.py`` (how one turn runs through the
+tiers), ``scoring/rule.py`` (the rule), then ``long_term/``, ``mid_term/``, ``eviction/``, ``storage/``.
+``errors.py`` draws every error; ``settings.py`` lists every number.
+"""
+
+from shared_core.embedding import Embedder
+from shared_core.errors import (
+    Closed,
+    DuplicateId,
+    EmbedderError,
+    EmbedderMismatch,
+    InvalidInput,
+    MissingExtra,
+    NotFound,
+    SchemaTooNew,
+    ScopeRequired,
+    StorageError,
+    TieredMemoryError,
+)
+from shared_core.eviction import AttentionLRUCache
+from shared_core.memory import TieredMemory
+from shared_core.mid_term.context import Context
+from shared_core.records import MISS, Hit, Memory, SweepReport
+from shared_core.settings import RecallWeights, Rule, Settings
+from shared_core.storage.base import Blob, Storage
+from shared_core.turn import Turn
+
+__all__ = [
+    "MISS",
+    "AttentionLRUCache",
+    "Blob",
+    "Closed",
+    "Context",
+    "DuplicateId",
+    "Embedder",
+    "EmbedderError",
+    "EmbedderMismatch",
+    "Hit",
+    "InvalidInput",
+    "Memory",
+    "MissingExtra",
+    "NotFound",
+    "RecallWeights",
+    "Rule",
+    "SchemaTooNew",
+    "ScopeRequired",
+    "Settings",
+    "Storage",
+    "StorageError",
+    "SweepReport",
+    "TieredMemory",
+    "TieredMemoryError",
+    "Turn",
+]

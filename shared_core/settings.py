@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from datetime import UTC, tzinfo
 
 from shared_core.errors import InvalidInput
 
@@ -37,17 +38,29 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallWeights:
-    """What each part of a recall score weighs. One set for all; see ``long_term/recall.py``."""
+    """What each part of a recall score weighs; one set for all. The sum is made in ``scoring/fusion.py``.
 
-    lexical: float = 0.5
-    semantic: float = 0.5
+    ``lexical`` and ``semantic``: a full match of words, of meaning. ``next_neighbour`` and
+    ``second_neighbour``: the share of their match that memories one and two places away in the same
+    session lend; ``session``: the share of the session's own match. The others are added in full
+    when they hold: ``speaker`` (said by someone the query names), ``role`` (said by the user, where
+    an assistant speaks too), ``question`` (taken off: it asks rather than tells), ``answers`` (holds
+    a time when the query asks for one), ``when`` (its time is the one the query names),
+    ``recency`` and ``importance`` (times their value in [0, 1]).
+    """
+
+    lexical: float = 1.0
+    semantic: float = 1.0
     next_neighbour: float = 0.3
     second_neighbour: float = 0.1
     session: float = 0.5
-    speaker: float = 0.8
-    role: float = 0.6
-    recency: float = 0.05
-    importance: float = 0.1
+    speaker: float = 0.6
+    role: float = 0.25
+    question: float = 0.12
+    answers: float = 0.25
+    when: float = 0.25
+    recency: float = 0.02
+    importance: float = 0.05
 
     def __post_init__(self) -> None:
         for spec in fields(self):
@@ -59,7 +72,7 @@ class Settings:
     """All settings of one ``TieredMemory``.
 
     Long term: ``long_term`` (the rule), ``decay`` (share of importance left after one day without
-    access, in (0, 1]), ``recall``, ``recall_tokens`` (room reserved for recalled memories in every
+    access, in (0, 1]), ``zone`` (where "yesterday" in a query is), ``recall``, ``recall_tokens`` (room reserved for recalled memories in every
     prompt, a constant), ``recall_k`` (hits a turn asks for), ``victims`` (``"archive"`` or
     ``"delete"``), ``max_text_bytes`` (larger texts are refused), ``max_windows`` (vectors per text).
     Mid term: ``mid_term`` (the rule), ``cache_bytes`` and ``cache_items`` (bounds of each cache),
@@ -71,6 +84,7 @@ class Settings:
     long_term: Rule = field(default_factory=lambda: Rule(time_scale=30 * DAY_SECONDS))
     mid_term: Rule = field(default_factory=Rule)
     decay: float = 0.995
+    zone: tzinfo = UTC
     recall: RecallWeights = field(default_factory=RecallWeights)
     recall_k: int = 8
     recall_tokens: int = 800
@@ -97,5 +111,7 @@ class Settings:
 def _check(name: str, value: float, *, low: float, high: float = math.inf, open_low: bool = False) -> None:
     ok = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not ok or value > high or value < low or (open_low and value == low):
-        bounds = f"{'above' if open_low else 'at least'} {low:g}" + ("" if high == math.inf else f" and at most {high:g}")
+        bounds = f"{'above' if open_low else 'at least'} {low:g}" + (
+            "" if high == math.inf else f" and at most {high:g}"
+        )
         raise InvalidInput(f"{name}: expected a number {bounds}, got {value!r}")

@@ -10,7 +10,9 @@ import re
 import threading
 import unicodedata
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import snowballstemmer
 
@@ -123,3 +125,31 @@ def _costs(text: str) -> Iterator[int]:
             yield (len(piece) + 2) // 3
         else:
             yield 1
+
+
+_NUMBERS = re.compile(r"\d+(?:[.,:]\d+)*")
+_NEGATION = re.compile(r"\b(?:not|no|never|none|nobody|nothing|neither|nor|cannot|without)\b|n['’]t\b|[不没無无未别非]")
+_NEARLY = 0.95  # one word in twenty; a shorter text that differs in any word is another memory
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What near-identical texts share: index terms with their neighbours, and exactly their numbers and negations."""
+
+    shingles: frozenset[str]
+    exact: tuple[str, ...]
+
+
+def signature(text: str) -> Signature:
+    """The parts of a text that ``near_identical`` compares."""
+    folded = fold(text)
+    words = terms(text)
+    pairs = (f"{first} {then}" for first, then in pairwise(words))
+    return Signature(frozenset((*words, *pairs)), (*_NUMBERS.findall(folded), *_NEGATION.findall(folded)))
+
+
+def near_identical(one: Signature, other: Signature) -> bool:
+    """Whether two texts say the same in all but a few words; numbers and negation must agree."""
+    if one.exact != other.exact or not one.shingles or not other.shingles:
+        return False
+    return len(one.shingles & other.shingles) >= _NEARLY * len(one.shingles | other.shingles)

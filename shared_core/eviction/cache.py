@@ -120,6 +120,7 @@ class AttentionLRUCache:
                 return MISS
             self._counts.hits += 1
             self._slots.touch(slot, now)
+            self._slots.proven[slot] = True
             if query is not None:
                 self._slots.look(slot, query)
             value = self._values[slot]
@@ -177,6 +178,8 @@ class AttentionLRUCache:
                     return False
             if slot is None:
                 slot = self._insert(key)
+            else:
+                slots.proven[slot] = True
             self._bytes += new_bytes
             self._values[slot] = stored
             slots.size[slot] = size
@@ -246,7 +249,7 @@ class AttentionLRUCache:
         self._keys[slot] = key
         slots.inserted[slot] = self._insertions
         slots.state[slot] = HELD
-        slots.uses[slot] = 0.0
+        slots.enter(slot, key)
         self._insertions += 1
         return slot
 
@@ -256,11 +259,15 @@ class AttentionLRUCache:
             self._remove(slot)
         return slot is not None
 
-    def _remove(self, slot: int) -> None:
-        del self._index[self._keys[slot]]
+    def _remove(self, slot: int, *, evicted: bool = False) -> None:
+        key = self._keys[slot]
+        del self._index[key]
         self._keys[slot] = self._values[slot] = None
         self._bytes -= self._slots.size[slot]
-        self._slots.release(slot)
+        if evicted:
+            self._slots.evict(slot, key)
+        else:
+            self._slots.release(slot)
 
     def _make_room(self, size: int, slot: int | None, now: float) -> Evicted | None:
         """Evict what must go before an entry of this size comes to ``slot`` (None: a new one).
@@ -293,7 +300,7 @@ class AttentionLRUCache:
         rows = lowest.tolist()
         evicted = [(self._keys[row], self._values[row]) for row in rows]
         for row in rows:
-            self._remove(row)
+            self._remove(row, evicted=True)
         self._counts.evictions += len(rows)
         return evicted
 

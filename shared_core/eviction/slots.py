@@ -7,6 +7,7 @@ assignment, and ``np.asarray`` turns it into the array again without a copy.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 from shared_core import scoring
 from shared_core.errors import InvalidInput
+from shared_core.eviction.ghosts import Ghosts
 from shared_core.eviction.policies import Entries
 
 FREE: Final = 0
@@ -31,6 +33,7 @@ _COLUMNS: Final = {
     "evidence": "d",
     "size": "q",
     "state": "b",
+    "proven": "b",
 }
 _FIRST_CAPACITY: Final = 16
 _UNIT_LIMIT: Final = 1e100
@@ -50,11 +53,14 @@ class Slots:
     evidence: memoryview[float]
     size: memoryview[int]
     state: memoryview[int]
+    proven: memoryview[int]
 
     def __init__(self, limit: int, *, by_frequency: bool) -> None:
         self._limit = limit
         self._by_frequency = by_frequency
         self._unit = 1.0  # what one use weighs now (scoring/frequency.py); stays 1 where counts do not age
+        self._growth_held, self._growth = 1, scoring.growth(1)
+        self._ghosts = Ghosts() if by_frequency else None
         self._free: list[int] = []
         self._used = 0
         # Unit rows of shape [capacity, d], a row of NaN where there is none; None until the first one.
@@ -76,6 +82,21 @@ class Slots:
         self._used += 1
         return self._used - 1
 
+    def enter(self, slot: int, key: Hashable) -> None:
+        """Start the use count of a new entry: at 0, or where it was when the key was evicted lately."""
+        self.uses[slot] = 0.0
+        if self._ghosts is not None:
+            self.uses[slot], self.proven[slot] = self._ghosts.enter(key, self._held())
+
+    def evict(self, slot: int, key: Hashable) -> None:
+        """Give back the slot of an entry that the policy evicted, and keep its count for a while."""
+        if self._ghosts is not None:
+            self._ghosts.leave(key, self.uses[slot], self._held())
+        self.release(slot)
+
+    def _held(self) -> int:
+        return self._used - len(self._free)
+
     def release(self, slot: int) -> None:
         """Give a slot back."""
         self.state[slot] = FREE
@@ -86,18 +107,24 @@ class Slots:
         self.last_accessed[slot] = now
         self.uses[slot] += self._unit
         if self._by_frequency:
-            self._unit *= scoring.growth(self._used - len(self._free))
+            held = self._held()
+            if held != self._growth_held:
+                self._growth_held, self._growth = held, scoring.growth(held)
+            self._unit *= self._growth
             if self._unit > _UNIT_LIMIT:
                 uses = self.column("uses")
                 uses /= self._unit
+                if self._ghosts is not None:
+                    self._ghosts.rescale(1.0 / self._unit)
                 self._unit = 1.0
 
     def entries(self, now: float) -> Entries:
         """All facts a policy may look at, rows in state FREE included."""
         counts = self.column("uses") / self._unit
         prior = self.column("prior")
-        if self._by_frequency:
-            prior = np.where(np.isnan(prior), scoring.frequency_prior(counts), prior)
+        if self._ghosts is not None:
+            by_use = scoring.frequency_prior(counts, self.column("proven"), self._ghosts.regret)
+            prior = np.where(np.isnan(prior), by_use, prior)
         return Entries(
             now=now,
             last_accessed=self.column("last_accessed"),

@@ -7,7 +7,7 @@ where a prior comes from: ``frequency`` (nobody rated it: how often it was used 
 
 from shared_core.scoring.attention import attention, cosine, unit
 from shared_core.scoring.decay import effective_importance
-from shared_core.scoring.frequency import frequency_prior, growth
+from shared_core.scoring.frequency import frequency_prior, growth, moved_regret
 from shared_core.scoring.recency import recency
 from shared_core.scoring.rule import parts, score
 
@@ -17,6 +17,7 @@ __all__ = [
     "effective_importance",
     "frequency_prior",
     "growth",
+    "moved_regret",
     "parts",
     "recency",
     "score",

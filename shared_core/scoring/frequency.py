@@ -3,13 +3,22 @@
 Our own formula. It counts in accesses, not in seconds, so that a night without traffic forgets
 nothing: each access to the container makes all earlier ones weigh a little less.
 
-- A use weighs 1 and halves with every ``HALF_LIFE`` accesses per entry the container then holds.
-- ``frequency`` is the sum of an entry's uses so weighed; ``prior = frequency / (1 + frequency)``.
+- A use weighs 1 and halves with every ``HALF_LIFE`` accesses per entry the container then holds;
+  ``f`` is the sum of an entry's uses so weighed, and goes on from where it was if the entry comes back
+  soon after an eviction.
+- An entry is *proven* once it was asked for again: by a hit, or by coming back soon after it was
+  evicted. What came while there was still room never had to compete, and counts as proven too.
+- ``prior = (1 + f) / (2 + f)`` when proven: above 1/2, each use moves it towards 1, neglect back.
+- ``prior = min(1/2, REGRET_GAIN * regret)`` when not: a newcomer has shown nothing, so it is worth what
+  newcomers here have been worth lately. ``regret`` is the share of insertions, averaged over about as
+  many as the container holds, that brought back something evicted shortly before. In a scan or a loop
+  it is 0, and newcomers replace each other; where the working set moves it rises, and they are given
+  time.
 
-A new entry thus starts at 1/2, the prior of an unrated entry; each use moves it towards 1, neglect
-towards 0. Ageing every count on every access would cost O(n); instead the weight of one *new* use
-(``unit``) grows by ``growth`` with each access, old sums stay as they are, and the division by
-``unit`` is made where the prior is needed. O(1) an access, one vectorised pass at eviction.
+The idea of a probation that ghosts correct is that of S3-FIFO (Yang et al., SOSP 2023) and ARC
+(Megiddo and Modha, FAST 2003). Ageing every count on every access would cost O(n); instead the weight
+of one *new* use (``unit``) grows by ``growth`` with each access, old sums stay as they are, and the
+division by ``unit`` is made where the prior is needed. O(1) an access, one vectorised pass at eviction.
 """
 
 from __future__ import annotations
@@ -20,17 +29,29 @@ import numpy.typing as npt
 HALF_LIFE = 10
 """Accesses per held entry after which a use weighs half; ten is the sample period of W-TinyLFU."""
 
+REGRET_GAIN = 1.5
+"""How far regret raises the prior of newcomers."""
+
 
 def growth(entries: int) -> float:
     """How much more the next use weighs than this one, in a container that holds this many entries."""
     return float(2.0 ** (1.0 / (HALF_LIFE * max(entries, 1))))
 
 
-def frequency_prior(counts: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Scale aged use counts, shape [n], to [0, 1]: ``f / (1 + f)``; a negative or NaN count is 0.
+def frequency_prior(
+    counts: npt.ArrayLike, proven: npt.ArrayLike = True, regret: float = 0.0
+) -> npt.NDArray[np.float64]:
+    """The prior of entries by use, shape [n], in [0, 1]; a negative or NaN count is 0.
 
-    An aged count is an entry's sum of unit weights at the time of its uses, divided by the unit now.
+    An aged count is an entry's sum of unit weights at the time of its uses, divided by the unit now;
+    ``proven`` has shape [n]; ``regret`` is in [0, 1].
     """
     counts = np.asarray(counts, dtype=np.float64)
     # Written so that an infinite count gives 1 and not NaN.
-    return 1.0 - 1.0 / (1.0 + np.where(counts > 0.0, counts, 0.0))
+    used = 1.0 - 1.0 / (2.0 + np.where(counts > 0.0, counts, 0.0))
+    return np.where(np.asarray(proven, dtype=np.bool_), used, min(0.5, REGRET_GAIN * max(regret, 0.0)))
+
+
+def moved_regret(regret: float, came_back: bool, entries: int) -> float:
+    """Regret after one more insertion into a full container that holds this many entries."""
+    return regret + (float(came_back) - regret) / (entries + 20)

@@ -105,7 +105,9 @@ class MemoryRows(Protocol):
     def changes(self, scope: str, since: int, embedder: str | None) -> Changes:
         """Everything after version ``since``. Vectors are included only where ``embedder`` made them."""
 
-    def add(self, items: Sequence[NewMemory], accesses: Mapping[str, Sequence[Access]] = ...) -> list[tuple[Memory, bool]]:
+    def add(
+        self, items: Sequence[NewMemory], accesses: Mapping[str, Sequence[Access]] = ...
+    ) -> list[tuple[Memory, bool]]:
         """Write the items in order, in one transaction; return each stored memory and whether it is new.
 
         An item with a merge key equal to that of a live memory of its scope strengthens that one
@@ -146,6 +148,9 @@ class MemoryRows(Protocol):
 
     def embedder(self) -> tuple[str, int] | None:
         """Fingerprint and dimension of the model whose vectors the storage holds, or None."""
+
+    def claim_embedder(self, fingerprint: str, dimension: int) -> tuple[str, int]:
+        """Name the model if none is named yet; return the one that is."""
 
     def set_embedder(self, fingerprint: str, dimension: int) -> None:
         """Name the model; vectors of another one are dropped in the same transaction."""
@@ -227,7 +232,9 @@ class Logs(Protocol):
     def head(self, scope: str, session: str) -> str | None:
         """The node the session stands on; None at the root or when unknown."""
 
-    def append(self, scope: str, session: str, parent: str | None, nodes: Sequence[tuple[str, Any]], now: float) -> None:
+    def append(
+        self, scope: str, session: str, parent: str | None, nodes: Sequence[tuple[str, Any]], now: float
+    ) -> None:
         """Add (id, JSON body) pairs as a chain under ``parent`` and move the head to the last one, atomically."""
 
     def move(self, scope: str, session: str, node: str | None, *, now: float) -> None:
@@ -278,6 +285,16 @@ class Storage(Protocol):
 
 
 __all__ = [
-    "Access", "Blob", "Blobs", "Changes", "LogNode", "Logs", "MemoryRow",
-    "MemoryRows", "NewMemory", "Source", "Storage", "Succession",
+    "Access",
+    "Blob",
+    "Blobs",
+    "Changes",
+    "LogNode",
+    "Logs",
+    "MemoryRow",
+    "MemoryRows",
+    "NewMemory",
+    "Source",
+    "Storage",
+    "Succession",
 ]

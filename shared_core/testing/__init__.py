@@ -2,5 +2,6 @@
 
 from shared_core.testing.blobs import InMemoryBlobs
 from shared_core.testing.clock import FakeClock
+from shared_core.testing.embedders import HashEmbedder
 
-__all__ = ["FakeClock", "InMemoryBlobs"]
+__all__ = ["FakeClock", "HashEmbedder", "InMemoryBlobs"]

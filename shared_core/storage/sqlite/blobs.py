@@ -71,11 +71,7 @@ class SQLiteBlobs:
     def delete_tagged(self, scope: str | None, namespace: str, tag: str) -> int:
         """Remove every blob carrying the tag."""
         with self._connections.write() as db:
-            return db.execute(
-                "DELETE FROM blobs WHERE (? IS NULL OR scope = ?) AND row IN "
-                "(SELECT blob FROM blob_tags WHERE namespace = ? AND tag = ?)",
-                (scope, scope, namespace, tag),
-            ).rowcount
+            return _delete_tagged(db, scope, namespace, tag)
 
     def keys(self, scope: str, namespace: str, *, prefix: str = "", now: float) -> list[str]:
         """Live keys with this literal prefix, in insertion order."""
@@ -109,20 +105,66 @@ class SQLiteBlobs:
 
     def generation(self, scope: str) -> int:
         """The scope's generation; 0 before the first bump."""
-        with self._connections.read() as db:
-            found = db.execute("SELECT value FROM counters WHERE name = ?", (_generation(scope),)).fetchone()
-            return int(found[0]) if found else 0
+        return self.counters([_generation(scope)])[0]
 
     def bump(self, scope: str) -> int:
         """Move the scope's generation on."""
         with self._connections.write() as db:
-            return int(
-                db.execute(
-                    "INSERT INTO counters (name, value) VALUES (?, 1) "
-                    "ON CONFLICT (name) DO UPDATE SET value = value + 1 RETURNING value",
-                    (_generation(scope),),
-                ).fetchone()[0]
+            return _moved_on(db, _generation(scope))
+
+    def counters(self, names: Sequence[str]) -> list[int]:
+        """The shared counters with these names, in order."""
+        found: dict[str, int] = {}
+        with self._connections.read() as db:
+            for i in range(0, len(names), _MANY):
+                some = names[i : i + _MANY]
+                found.update(
+                    db.execute(
+                        f"SELECT name, value FROM counters WHERE name IN ({', '.join('?' * len(some))})", tuple(some)
+                    )
+                )
+        return [found.get(name, 0) for name in names]
+
+    def advance(self, names: Sequence[str], *, namespace: str, tags: Sequence[str], scope: str | None = None) -> int:
+        """Move counters on and remove what carries the tags, in one transaction."""
+        with self._connections.write() as db:
+            for name in dict.fromkeys(names):
+                _moved_on(db, name)
+            return sum(_delete_tagged(db, scope, namespace, tag) for tag in dict.fromkeys(tags))
+
+    def trim(self, namespace: str, *, max_items: int, max_bytes: int) -> int:
+        """Remove the earliest created blobs of the namespace until both bounds hold."""
+        with self._connections.write() as db:
+            items, size = db.execute(
+                "SELECT count(*), coalesce(sum(length(value)), 0) FROM blobs WHERE namespace = ?", (namespace,)
+            ).fetchone()
+            rows = []
+            earliest = db.execute(
+                "SELECT row, length(value) FROM blobs WHERE namespace = ? ORDER BY created_at, row", (namespace,)
             )
+            while items > max_items or size > max_bytes:
+                row, length = earliest.fetchone()
+                rows.append((row,))
+                items, size = items - 1, size - length
+            db.executemany("DELETE FROM blobs WHERE row = ?", rows)
+            return len(rows)
+
+
+def _delete_tagged(db: sqlite3.Connection, scope: str | None, namespace: str, tag: str) -> int:
+    return db.execute(
+        "DELETE FROM blobs WHERE (? IS NULL OR scope = ?) AND row IN "
+        "(SELECT blob FROM blob_tags WHERE namespace = ? AND tag = ?)",
+        (scope, scope, namespace, tag),
+    ).rowcount
+
+
+def _moved_on(db: sqlite3.Connection, name: str) -> int:
+    found = db.execute(
+        "INSERT INTO counters (name, value) VALUES (?, 1) "
+        "ON CONFLICT (name) DO UPDATE SET value = value + 1 RETURNING value",
+        (name,),
+    ).fetchone()
+    return int(found[0])
 
 
 def _generation(scope: str) -> str:

@@ -35,7 +35,9 @@ class SQLiteLogs:
         with self._connections.read() as db:
             return _head(db, scope, session)
 
-    def append(self, scope: str, session: str, parent: str | None, nodes: Sequence[tuple[str, Any]], now: float) -> None:
+    def append(
+        self, scope: str, session: str, parent: str | None, nodes: Sequence[tuple[str, Any]], now: float
+    ) -> None:
         """Add a chain under ``parent`` and move the head to its end."""
         with self._connections.write() as db:
             off_path = parent != _head(db, scope, session)
@@ -45,7 +47,9 @@ class SQLiteLogs:
         """Move the head to a node that the session's tree holds."""
         with self._connections.write() as db:
             if node is not None and not _reachable(db, scope, session, node):
-                raise NotFound(f"no node {node!r} in session {session!r} of this scope; snapshot() gives the ids there are")
+                raise NotFound(
+                    f"no node {node!r} in session {session!r} of this scope; snapshot() gives the ids there are"
+                )
             _set_head(db, scope, session, node, rewound=node != _head(db, scope, session))
 
     def replace(self, scope: str, session: str, nodes: Sequence[tuple[str, Any]], now: float) -> None:
@@ -91,7 +95,9 @@ class SQLiteLogs:
         """Give ``new_session`` a head at ``node``."""
         with self._connections.write() as db:
             if node is not None and not _reachable(db, scope, session, node):
-                raise NotFound(f"no node {node!r} in session {session!r} of this scope; snapshot() gives the ids there are")
+                raise NotFound(
+                    f"no node {node!r} in session {session!r} of this scope; snapshot() gives the ids there are"
+                )
             _set_head(db, scope, new_session, node, rewound=False)
 
     def delete(self, scope: str, session: str) -> int:
@@ -107,7 +113,8 @@ class SQLiteLogs:
                 {"scope": scope, "session": session},
             ).rowcount
             db.execute(
-                "DELETE FROM bodies WHERE scope = ? AND hash NOT IN (SELECT hash FROM nodes WHERE scope = ?)", (scope, scope)
+                "DELETE FROM bodies WHERE scope = ? AND hash NOT IN (SELECT hash FROM nodes WHERE scope = ?)",
+                (scope, scope),
             )
             return removed
 
@@ -138,7 +145,9 @@ def _append(
         try:
             text = json.dumps(body)
         except (TypeError, ValueError) as error:
-            raise InvalidInput(f"message: expected a plain JSON dict, got {error}; convert it before appending") from error
+            raise InvalidInput(
+                f"message: expected a plain JSON dict, got {error}; convert it before appending"
+            ) from error
         digest = hashlib.sha256(text.encode()).digest()
         db.execute("INSERT OR IGNORE INTO bodies (scope, hash, body) VALUES (?, ?, ?)", (scope, digest, text))
         db.execute(
@@ -171,5 +180,7 @@ def _reachable(db: sqlite3.Connection, scope: str, session: str, node: str) -> b
     if found[0] == session:
         return True
     head = _head(db, scope, session)
-    rows = db.execute(f"{_PATH} SELECT 1 FROM path WHERE id = :wanted", {"scope": scope, "node": head, "last": _ALL, "wanted": node})
+    rows = db.execute(
+        f"{_PATH} SELECT 1 FROM path WHERE id = :wanted", {"scope": scope, "node": head, "last": _ALL, "wanted": node}
+    )
     return rows.fetchone() is not None

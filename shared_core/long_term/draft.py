@@ -1,0 +1,69 @@
+"""What a write asks for, checked and complete before anything is touched."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from shared_core import arguments
+from shared_core.errors import InvalidInput
+from shared_core.storage.base import Source
+from shared_core.text import normalised
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """The arguments of one ``remember``, validated; None where the writer left the choice to us."""
+
+    text: str
+    scope: str
+    role: str = "user"
+    speaker: str | None = None
+    session: str | None = None
+    tags: tuple[str, ...] = ()
+    importance: float | None = None
+    at: float | None = None
+    subject: str | None = None
+    pinned: bool = False
+    metadata: dict[str, Any] = field(default_factory=dict)
+    id: str | None = None
+    source: Source | None = None
+
+    @property
+    def merge_key(self) -> bytes:
+        """Equal for texts that are the same memory: same words, role, speaker and subject."""
+        parts = [self.role, self.speaker, self.subject, normalised(self.text)]
+        return hashlib.sha256(json.dumps(parts).encode()).digest()
+
+
+_NAMES = frozenset(Draft.__dataclass_fields__) - {"source"}
+
+
+def draft(item: Mapping[str, Any], *, scope: str, max_text_bytes: int, source: Source | None = None) -> Draft:
+    """Check the arguments of one memory. InvalidInput names the first that is not what the call takes."""
+    if not isinstance(item, Mapping):
+        raise InvalidInput(f"item: expected a dict such as {{'text': '…'}}, got {item!r}")
+    unknown = sorted(set(item) - _NAMES, key=str)
+    if unknown:
+        raise InvalidInput(f"item: expected keys among {', '.join(sorted(_NAMES))}, got {unknown[0]!r}")
+    if "text" not in item:
+        raise InvalidInput("item: expected a key 'text', got none")
+    importance = item.get("importance")
+    return Draft(
+        text=arguments.text("text", item["text"], max_bytes=max_text_bytes),
+        scope=scope,
+        role=arguments.name("role", item.get("role", "user")),
+        speaker=arguments.optional_name("speaker", item.get("speaker")),
+        session=arguments.optional_name("session", item.get("session")),
+        tags=arguments.names("tags", item.get("tags", ())),
+        importance=None if importance is None else arguments.unit("importance", importance),
+        at=arguments.optional_instant("at", item.get("at")),
+        subject=arguments.optional_name("subject", item.get("subject")),
+        pinned=bool(item.get("pinned", False)),
+        metadata=arguments.plain("metadata", item.get("metadata")),
+        id=arguments.optional_name("id", item.get("id")),
+        source=source,
+    )

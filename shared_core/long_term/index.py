@@ -1,0 +1,236 @@
+"""One scope's memories as arrays: vectors, posting lists, and the facts that scoring reads.
+
+Derived from the rows alone and brought up to date from the change feed, so it can never disagree
+with them for longer than a recall. No formula here (``scoring/``) and no SQL (``storage/``).
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from shared_core.long_term.query import is_question, tells_time
+from shared_core.scoring.fusion import ASSISTANT, OTHER, USER
+from shared_core.scoring.lexical import Posting
+from shared_core.storage.base import Access, Changes, MemoryRow, Source, Succession
+
+Mask = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+_COLUMNS: dict[str, type] = {
+    "row": np.int64,
+    "live": np.bool_,  # the row exists; a dropped one leaves a gap until the next reset
+    "active": np.bool_,  # not archived
+    "pinned": np.bool_,
+    "at": np.float64,
+    "created_at": np.float64,
+    "last_accessed": np.float64,
+    "access_count": np.int64,
+    "importance": np.float32,
+    "evidence": np.float32,
+    "session": np.int32,  # codes; -1 for none
+    "speaker": np.int32,
+    "role": np.int32,  # scoring.fusion's USER, ASSISTANT, OTHER
+    "question": np.bool_,  # ends by asking
+    "tells_time": np.bool_,
+    "length": np.float32,  # index terms
+    "size": np.int64,  # bytes of text and vectors
+    "windows": np.int32,  # vectors; 0 until the text is embedded
+}
+_ROLES = {"user": USER, "assistant": ASSISTANT}
+
+
+class ScopeIndex:
+    """The arrays of one scope. Positions are insertion order; every public array has shape [n].
+
+    Not thread-safe by itself: readers and ``apply`` hold ``lock``.
+    """
+
+    def __init__(self, dimension: int) -> None:
+        self.lock = threading.RLock()
+        self._dimension = dimension
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything: the next ``apply`` must bring all rows."""
+        self.version = 0
+        self.n = 0
+        self._columns = {name: np.zeros(64, dtype) for name, dtype in _COLUMNS.items()}
+        self.ids: list[str] = []
+        self.position: dict[str, int] = {}
+        self.sessions: dict[str, int] = {}
+        self.speakers: dict[str, int] = {}
+        self.tags: dict[str, set[int]] = {}
+        self.sources: dict[int, tuple[Source, ...]] = {}
+        self.written_under: dict[str, set[int]] = {}  # session -> positions with a source in it
+        self.successors: dict[int, tuple[Succession, ...]] = {}
+        self._postings: dict[str, array[int]] = {}  # position << 16 | occurrences
+        self._matrix = np.zeros((64, self._dimension), np.float32)
+        self._owner = np.full(64, -1, np.int64)
+        self._used = 0
+        self._one_each = True  # vector i belongs to position i: the scan needs no gather
+
+    def column(self, name: str) -> npt.NDArray[np.generic]:
+        """The live view of one fact, shape [n]."""
+        return self._columns[name][: self.n]
+
+    def floats(self, name: str) -> Floats:
+        """One fact as float64, shape [n]."""
+        return self.column(name).astype(np.float64, copy=False)
+
+    def mask(self, name: str) -> Mask:
+        """One yes-or-no fact, shape [n]."""
+        return self.column(name).astype(np.bool_, copy=False)
+
+    def ints(self, name: str) -> Ints:
+        """One whole-number fact, shape [n]."""
+        return self.column(name).astype(np.int64, copy=False)
+
+    def apply(self, changes: Changes) -> None:
+        """Bring the arrays to ``changes.version``."""
+        if changes.reset:
+            self.reset()
+        self._reserve(self.n + len(changes.rows))
+        for row in changes.rows:
+            position = self.position.get(row.memory.id)
+            if position is not None and int(self._columns["row"][position]) == row.row:
+                self._update(position, row)
+            else:
+                self._append(row)
+        for number in changes.dropped:
+            self._drop(number)
+        self.version = changes.version
+
+    def touch(self, seen: Iterable[Access]) -> None:
+        """Take over read facts that the rows do not hold yet."""
+        for access in seen:
+            position = self.position.get(access.id)
+            if position is not None:
+                columns = self._columns
+                columns["last_accessed"][position] = max(columns["last_accessed"][position], access.last_accessed)
+                columns["access_count"][position] += access.count
+                if access.evidence is not None:
+                    columns["evidence"][position] = access.evidence
+
+    def postings(self, terms: Sequence[str], among: Ints | None) -> list[Posting]:
+        """Posting lists of these terms, in positions, or in indexes into ``among`` (sorted positions)."""
+        where = None
+        if among is not None:
+            where = np.full(self.n, -1, np.int64)
+            where[among] = np.arange(len(among))
+        out: list[Posting] = []
+        for term in terms:
+            packed = np.array(self._postings.get(term, ()), dtype=np.int64)
+            rows, counts = packed >> 16, (packed & 0xFFFF).astype(np.float64)
+            if where is not None:
+                kept = where[rows] >= 0
+                rows, counts = where[rows[kept]], counts[kept]
+            out.append((rows, counts))
+        return out
+
+    def df(self, term: str) -> int:
+        """How many memories hold the term (dropped ones may still be counted until the next reset)."""
+        return len(self._postings.get(term, ()))
+
+    def cosines(self, query: npt.NDArray[np.float32]) -> Floats:
+        """Cosine of each memory's best window with the query, shape [n]; NaN where there is no vector."""
+        found = self._matrix[: self._used] @ query
+        if self._one_each and self._used == self.n:
+            return found.astype(np.float64)
+        best = np.full(self.n, -np.inf)
+        owner = self._owner[: self._used]
+        owned = owner >= 0
+        np.maximum.at(best, owner[owned], found[owned])
+        return np.where(np.isneginf(best), np.nan, best)
+
+    def _append(self, row: MemoryRow) -> None:
+        position, memory = self.n, row.memory
+        self.n += 1
+        self.ids.append(memory.id)
+        self.position[memory.id] = position
+        terms = row.terms.split()
+        counted: dict[str, int] = {}
+        for term in terms:
+            counted[term] = counted.get(term, 0) + 1
+        for term, times in counted.items():
+            self._postings.setdefault(term, array("q")).append(position << 16 | min(times, 0xFFFF))
+        columns = self._columns
+        columns["row"][position] = row.row
+        columns["live"][position] = True
+        columns["at"][position] = memory.at
+        columns["created_at"][position] = memory.created_at
+        columns["session"][position] = _code(self.sessions, memory.session)
+        columns["speaker"][position] = _code(self.speakers, memory.speaker)
+        columns["role"][position] = _ROLES.get(memory.role, OTHER)
+        columns["question"][position] = is_question(memory.text)
+        columns["tells_time"][position] = tells_time(memory.text)
+        columns["length"][position] = len(terms)
+        columns["windows"][position] = 0
+        self._update(position, row)
+
+    def _update(self, position: int, row: MemoryRow) -> None:
+        memory, columns = row.memory, self._columns
+        columns["active"][position] = memory.status != "archived"
+        columns["pinned"][position] = memory.pinned
+        columns["importance"][position] = memory.importance
+        columns["last_accessed"][position] = memory.last_accessed
+        columns["access_count"][position] = memory.access_count
+        columns["evidence"][position] = row.evidence
+        for tag in memory.tags:
+            self.tags.setdefault(tag, set()).add(position)
+        _set_or_drop(self.sources, position, row.sources)
+        for source in row.sources:
+            self.written_under.setdefault(source.session, set()).add(position)
+        _set_or_drop(self.successors, position, row.successors)
+        if row.vectors is not None and not columns["windows"][position]:
+            self._add_vectors(position, row.vectors)
+        columns["size"][position] = len(memory.text.encode()) + 4 * self._dimension * int(columns["windows"][position])
+
+    def _add_vectors(self, position: int, raw: bytes) -> None:
+        vectors = np.frombuffer(raw, np.float32)
+        if not self._dimension or len(vectors) % self._dimension or not len(vectors):
+            return  # not what a model of this dimension writes: as good as not embedded
+        vectors = vectors.reshape(-1, self._dimension)
+        end = self._used + len(vectors)
+        self._matrix = _grown(self._matrix, end)
+        self._owner = _grown(self._owner, end)
+        self._matrix[self._used : end] = vectors
+        self._owner[self._used : end] = position
+        self._one_each = self._one_each and len(vectors) == 1 and self._used == position
+        self._used = end
+        self._columns["windows"][position] = len(vectors)
+
+    def _drop(self, number: int) -> None:
+        rows = self._columns["row"][: self.n]
+        position = int(np.searchsorted(rows, number))
+        if position < self.n and rows[position] == number and self._columns["live"][position]:
+            self._columns["live"][position] = False
+            if self.position.get(self.ids[position]) == position:
+                del self.position[self.ids[position]]
+
+    def _reserve(self, n: int) -> None:
+        self._columns = {name: _grown(column, n) for name, column in self._columns.items()}
+
+
+def _grown(values: npt.NDArray[np.generic], n: int) -> npt.NDArray[np.generic]:
+    if n <= len(values):
+        return values
+    out = np.zeros((max(n, 2 * len(values)), *values.shape[1:]), values.dtype)
+    out[: len(values)] = values
+    return out
+
+
+def _code(codes: dict[str, int], value: str | None) -> int:
+    return -1 if value is None else codes.setdefault(value, len(codes))
+
+
+def _set_or_drop(facts: dict[int, tuple[object, ...]], position: int, values: tuple[object, ...]) -> None:  # type: ignore[type-arg]
+    if values:
+        facts[position] = values
+    else:
+        facts.pop(position, None)

@@ -1,0 +1,176 @@
+"""Recall: the scored search, and the plain retrievals by one fact.
+
+Collects the signals of a scope's memories, has them fused (``scoring/fusion.py``), and picks the best
+under ``k`` and a token budget. Every hit counts as an access.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from shared_core.long_term.decaying import effective
+from shared_core.long_term.index import Floats, Ints, ScopeIndex
+from shared_core.long_term.query import analyse
+from shared_core.long_term.signals import signals_of, words_match
+from shared_core.long_term.store import MemoryStore
+from shared_core.long_term.view import View, visible
+from shared_core.records import Hit, Memory
+from shared_core.scoring.fusion import fuse, total
+from shared_core.storage.base import Access
+from shared_core.text import estimate_tokens, near_identical, signature
+
+_FIRST_LOOK = 32  # rows fetched at once while looking for k hits that are no near-copies of each other
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Candidates of one recall: positions, Shape [n], and each part of their score, Shape [n]."""
+
+    positions: Ints
+    parts: dict[str, Floats]
+    cosines: Floats | None
+
+
+def recall(
+    store: MemoryStore, query: str, *, scope: str, view: View, k: int, max_tokens: int | None, now: float
+) -> list[Hit]:
+    """The best ``k`` memories that ``view`` may see, best first, within ``max_tokens``.
+
+    Whole memories only: one that does not fit is passed over for a shorter one further down.
+    Of a near-identical group (same words, numbers and negation) the best stands for all.
+    """
+    if k == 0:
+        return []
+    vector = store.embed_query(query)
+    with store.current(scope) as index:
+        store.fill_vectors(scope, index)
+        positions = np.flatnonzero(visible(index, view, scope, store.storage.logs))
+        if not len(positions):
+            return []
+        found = _score(store, index, positions, query, vector, now)
+        order = np.lexsort((index.ints("row")[positions], -index.floats("at")[positions], -total(found.parts)))
+        count = store.settings.count_tokens or estimate_tokens
+        hits, picked = _pick(store, scope, index, found, order, k, max_tokens, count)
+        _note(store, scope, index, hits, picked, found, now)
+        return hits
+
+
+def _score(
+    store: MemoryStore, index: ScopeIndex, positions: Ints, query: str, vector: Floats | None, now: float
+) -> _Found:
+    cosines = None if vector is None else index.cosines(vector)[positions]
+    signals = signals_of(index, positions, query, cosines, settings=store.settings, now=now)
+    return _Found(positions, fuse(signals, store.settings.recall), cosines)
+
+
+def _pick(
+    store: MemoryStore, scope: str, index: ScopeIndex, found: _Found, order: Ints, k: int, max_tokens: int | None,
+    count_tokens: Callable[[str], int],
+) -> tuple[list[Hit], list[int]]:  # fmt: skip
+    hits: list[Hit] = []
+    picked: list[int] = []
+    shown: list[tuple[object, ...]] = []
+    left = max_tokens
+    for i, memory in _in_order(store, scope, index, found.positions, order):
+        mark = (memory.role, memory.speaker, signature(memory.text))
+        if any(mark[:2] == other[:2] and near_identical(mark[2], other[2]) for other in shown):  # type: ignore[arg-type]
+            continue
+        if left is not None:
+            cost = count_tokens(memory.text)
+            if cost > left:
+                continue
+            left -= cost
+        parts = {name: float(values[i]) for name, values in found.parts.items()}
+        hits.append(Hit(memory, sum(parts.values()), parts))
+        picked.append(int(i))
+        shown.append(mark)
+        if len(hits) == k:
+            break
+    return hits, picked
+
+
+def _in_order(
+    store: MemoryStore, scope: str, index: ScopeIndex, positions: Ints, order: Ints
+) -> Iterator[tuple[int, Memory]]:
+    for start in range(0, len(order), _FIRST_LOOK):
+        some = order[start : start + _FIRST_LOOK]
+        rows = store.rows.get(scope, [index.ids[p] for p in positions[some]])
+        for i, memory in zip(some, rows, strict=True):
+            if memory is not None:
+                yield int(i), _current(index, int(positions[i]), memory)
+
+
+def _current(index: ScopeIndex, position: int, memory: Memory) -> Memory:
+    """The memory with the read facts that are not written down yet."""
+    return replace(
+        memory,
+        last_accessed=float(index.column("last_accessed")[position]),
+        access_count=int(index.column("access_count")[position]),
+    )
+
+
+def _note(
+    store: MemoryStore,
+    scope: str,
+    index: ScopeIndex,
+    hits: Sequence[Hit],
+    picked: Sequence[int],
+    found: _Found,
+    now: float,
+) -> None:
+    """Count the hits as accesses; how near each was to the query is its evidence."""
+    accesses = []
+    for hit, i in zip(hits, picked, strict=True):
+        cosine = None if found.cosines is None else float(found.cosines[i])
+        evidence = None if cosine is None or np.isnan(cosine) else min(max(cosine, 0.0), 1.0)
+        accesses.append(Access(hit.memory.id, now, 1, evidence))
+    store.seen(scope, index, accesses)
+    store.counts["recalls"] += 1
+    store.counts["recalled"] += len(hits)
+
+
+def retrieve(
+    store: MemoryStore, *, scope: str, limit: int, now: float, rank: Callable[[ScopeIndex, Ints], tuple[Floats, ...]],
+    tags: tuple[str, ...] | None = None,
+) -> list[Memory]:  # fmt: skip
+    """The first ``limit`` live memories by ``rank``: columns, most important first, each highest first."""
+    if limit == 0:
+        return []
+    with store.current(scope) as index:
+        store.fill_vectors(scope, index)
+        positions = np.flatnonzero(visible(index, View(tags=tags), scope, store.storage.logs))
+        if not len(positions):
+            return []
+        columns = rank(index, positions)
+        order = np.lexsort((index.ints("row")[positions], *(-column for column in reversed(columns))))[:limit]
+        memories = [memory for _, memory in _in_order(store, scope, index, positions, order)]
+        store.seen(scope, index, [Access(memory.id, now, 1) for memory in memories])
+        return memories
+
+
+def by_recency(index: ScopeIndex, positions: Ints) -> tuple[Floats, ...]:
+    """Last accessed first, then last written."""
+    return index.floats("last_accessed")[positions], index.floats("created_at")[positions]
+
+
+def by_importance(decay: float, now: float) -> Callable[[ScopeIndex, Ints], tuple[Floats, ...]]:
+    """Effective importance: the stored one, less what the forgetting curve has taken by ``now``."""
+
+    def rank(index: ScopeIndex, positions: Ints) -> tuple[Floats, ...]:
+        return (effective(index, decay, now)[positions], *by_recency(index, positions))
+
+    return rank
+
+
+def by_similarity(vector: Floats | None, query: str, now: float) -> Callable[[ScopeIndex, Ints], tuple[Floats, ...]]:
+    """Cosine with the query; by its words alone where no model is."""
+
+    def rank(index: ScopeIndex, positions: Ints) -> tuple[Floats, ...]:
+        if vector is not None:
+            return (np.nan_to_num(index.cosines(vector)[positions], nan=-1.0),)
+        return (words_match(index, positions, analyse(query, now=now)),)
+
+    return rank

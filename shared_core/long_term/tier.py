@@ -1,0 +1,187 @@
+"""The public face of long-term memory: checks arguments, reads the clock once, calls the tier's parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from shared_core import arguments
+from shared_core.embedding import Embedder
+from shared_core.errors import InvalidInput, NotFound
+from shared_core.long_term import lifecycle
+from shared_core.long_term import recall as recalling
+from shared_core.long_term.draft import Draft, draft
+from shared_core.long_term.store import MemoryStore
+from shared_core.long_term.view import View
+from shared_core.records import Hit, Memory, SweepReport
+from shared_core.settings import Settings
+from shared_core.storage.base import Source, Storage
+
+Instant = float | datetime
+_STATUSES = ("active", "superseded", "archived")
+
+
+class LongTerm:
+    """Memories of all scopes. ``scope=None`` means the default scope everywhere here."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        embedder: Embedder | None,
+        *,
+        settings: Settings,
+        clock: Callable[[], float],
+        ids: Callable[[], str],
+        scope_of: Callable[[str | None], str],
+        reembed: bool = False,
+    ) -> None:
+        """Raise EmbedderMismatch if the storage holds another model's vectors and ``reembed`` is not set."""
+        self._store = MemoryStore(storage, embedder, settings=settings, ids=ids)
+        self._settings = settings
+        self._clock = clock
+        self._scope_of = scope_of
+        self._store.check_embedder(reembed=reembed)
+
+    def remember_many(self, items: Iterable[Mapping[str, Any]], *, scope: str | None = None) -> list[Memory]:
+        """Store dicts of ``remember``'s arguments in one transaction; one memory each, in order."""
+        return self._store.write([self._draft(item, scope) for item in items], now=self._clock())
+
+    def remember_under(self, items: Iterable[tuple[Mapping[str, Any], Source]], *, scope: str) -> list[Memory]:
+        """As ``remember_many``, each written under a node of a conversation."""
+        return self._store.write([self._draft(item, scope, source) for item, source in items], now=self._clock())
+
+    def _draft(self, item: Mapping[str, Any], scope: str | None, source: Source | None = None) -> Draft:
+        chosen = item.get("scope") if isinstance(item, Mapping) and item.get("scope") is not None else scope
+        return draft(item, scope=self._scope_of(chosen), max_text_bytes=self._settings.max_text_bytes, source=source)
+
+    def recall(
+        self,
+        query: str,
+        *,
+        scope: str | None = None,
+        k: int = 8,
+        tags: Sequence[str] | None = None,
+        session: str | None = None,
+        since: Instant | None = None,
+        until: Instant | None = None,
+        as_of: Instant | None = None,
+        max_tokens: int | None = None,
+        exclude: Iterable[str] = (),
+    ) -> list[Hit]:
+        """The best ``k`` memories for the query, best first; see ``TieredMemory.recall``."""
+        if not isinstance(query, str):
+            raise InvalidInput(f"query: expected a string, got {type(query).__name__}")
+        view = View(
+            session=arguments.optional_name("session", session),
+            tags=None if tags is None else arguments.names("tags", tags),
+            since=arguments.optional_instant("since", since),
+            until=arguments.optional_instant("until", until),
+            as_of=arguments.optional_instant("as_of", as_of),
+            exclude=arguments.names("exclude", exclude),
+        )
+        return recalling.recall(
+            self._store, query, scope=self._scope_of(scope), view=view, k=arguments.count("k", k),
+            max_tokens=arguments.optional_count("max_tokens", max_tokens), now=self._clock(),
+        )  # fmt: skip
+
+    def get(self, id: str, *, scope: str | None = None) -> Memory | None:
+        """The memory with this id, or None. Not an access."""
+        return self._store.rows.get(self._scope_of(scope), [arguments.name("id", id)])[0]
+
+    def get_many(self, ids: Iterable[str], *, scope: str | None = None) -> list[Memory | None]:
+        """The memories with these ids, in order; None where there is none. Not an access."""
+        return self._store.rows.get(self._scope_of(scope), [arguments.name("id", id) for id in ids])
+
+    def list(
+        self, *, scope: str | None = None, limit: int | None = None, status: str | None = "active"
+    ) -> list[Memory]:
+        """Newest first, for administration; ``status`` None lists every status. Not an access."""
+        if status is not None and status not in _STATUSES:
+            raise InvalidInput(f"status: expected one of {', '.join(_STATUSES)} or None, got {status!r}")
+        return self._store.rows.list(
+            self._scope_of(scope), status=status, limit=arguments.optional_count("limit", limit)
+        )
+
+    def retrieve_by_recency(self, *, scope: str | None = None, limit: int = 10) -> list[Memory]:
+        """The memories last accessed, newest first."""
+        return self._retrieve(recalling.by_recency, scope, limit)
+
+    def retrieve_by_importance(self, *, scope: str | None = None, limit: int = 10) -> list[Memory]:
+        """The memories worth most now: importance less what the forgetting curve took."""
+        now = self._clock()
+        return self._retrieve(recalling.by_importance(self._settings.decay, now), scope, limit, now=now)
+
+    def retrieve_by_tags(self, tags: Sequence[str], *, scope: str | None = None, limit: int = 10) -> list[Memory]:
+        """Memories that carry any of the tags, last accessed first."""
+        return self._retrieve(recalling.by_recency, scope, limit, tags=arguments.names("tags", tags))
+
+    def retrieve_by_similarity(self, query: str, *, scope: str | None = None, limit: int = 10) -> list[Memory]:
+        """The memories nearest in meaning to the query (by its words where no model is)."""
+        now = self._clock()
+        vector = self._store.embed_query(query)
+        return self._retrieve(recalling.by_similarity(vector, query, now), scope, limit, now=now)
+
+    def _retrieve(
+        self,
+        rank: Callable[..., Any],
+        scope: str | None,
+        limit: int,
+        *,
+        tags: tuple[str, ...] | None = None,
+        now: float | None = None,
+    ) -> list[Memory]:
+        return recalling.retrieve(
+            self._store, scope=self._scope_of(scope), limit=arguments.count("limit", limit),
+            now=self._clock() if now is None else now, rank=rank, tags=tags,
+        )  # fmt: skip
+
+    def forget(self, ids: str | Iterable[str], *, scope: str | None = None) -> int:
+        """Erase these memories; return how many there were. Their ids may be used again."""
+        wanted = [ids] if isinstance(ids, str) else list(ids)
+        return self._store.rows.delete(self._scope_of(scope), [arguments.name("id", id) for id in wanted])
+
+    def supersede(self, id: str, text: str, *, scope: str | None = None) -> Memory:
+        """Put a new text in the place of a memory; the old one stays readable with ``as_of=``."""
+        chosen = self._scope_of(scope)
+        old = self.get(id, scope=chosen)
+        if old is None:
+            raise NotFound(f"no memory with id {id!r} in this scope; long_term.list() shows the ids there are")
+        item = self._draft({"text": text}, chosen)
+        successor = replace(
+            item, role=old.role, speaker=old.speaker, session=old.session, tags=old.tags, subject=old.subject,
+            pinned=old.pinned, metadata=dict(old.metadata),
+        )  # fmt: skip
+        return self._store.replace(id, successor, now=self._clock())
+
+    def pin(self, id: str, value: bool = True, *, scope: str | None = None) -> None:
+        """Pin a memory (it is never evicted) or unpin it. NotFound if there is none."""
+        self._store.rows.set_pinned(self._scope_of(scope), arguments.name("id", id), bool(value))
+
+    def sweep(
+        self,
+        *,
+        scope: str | None = None,
+        max_memories: int | None = None,
+        max_bytes: int | None = None,
+        dry_run: bool = False,
+    ) -> SweepReport:
+        """Evict the lowest-scored memories down to the bounds; see ``lifecycle.sweep``."""
+        return lifecycle.sweep(
+            self._store, scope=self._scope_of(scope),
+            max_memories=arguments.optional_count("max_memories", max_memories),
+            max_bytes=arguments.optional_count("max_bytes", max_bytes), dry_run=dry_run, now=self._clock(),
+        )  # fmt: skip
+
+    def stats(self) -> dict[str, Any]:
+        """Counts since opening: remembered, strengthened, recalls, recalled, evicted, failures."""
+        names = (
+            "remembered", "strengthened", "recalls", "recalled", "evicted", "accesses_dropped",
+            "embedding_failures", "foreign_model",
+        )  # fmt: skip
+        return {name: self._store.counts[name] for name in names}
+
+    def flush(self) -> None:
+        """Write down the read facts that wait for the next write."""
+        self._store.flush()

@@ -1,0 +1,287 @@
+"""``TieredMemory``: opens the tiers on one storage, one embedder, one clock, one Settings. No rules of its own.
+
+Reading order after this file: ``turn.py`` (how the tiers work together), then a tier's ``__init__``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from shared_core import arguments
+from shared_core.embedding import open_embedder
+from shared_core.errors import InvalidInput, ScopeRequired
+from shared_core.long_term import LongTerm
+from shared_core.mid_term.context import Context
+from shared_core.mid_term.response_cache import ResponseCache
+from shared_core.mid_term.tool_cache import ToolCache
+from shared_core.records import Hit, Memory, SweepReport
+from shared_core.settings import Settings
+from shared_core.storage.base import Storage
+from shared_core.storage.sqlite import SQLiteStorage
+from shared_core.turn import Turns
+
+Instant = float | datetime
+
+
+class TieredMemory:
+    """The memory of an agent: what it remembers, what it already computed, and where its conversations stand.
+
+    Make one with ``TieredMemory.open``. Thread-safe; several processes may open the same file.
+    ``scope`` says whom a call belongs to; None means the default scope, and ScopeRequired without one.
+    Every method has an async twin with an ``a`` in front.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        embedder: object | str | None = None,
+        default_scope: str | None = None,
+        settings: Settings | None = None,
+        clock: Callable[[], float] = time.time,
+        ids: Callable[[], str] | None = None,
+        reembed: bool = False,
+    ) -> None:
+        """Open the tiers on a storage of your own; ``open`` does it on a SQLite file."""
+        self.settings = settings if settings is not None else Settings()
+        self.default_scope = arguments.optional_name("default_scope", default_scope)
+        self.storage = storage
+        self._clock = clock
+        self._ids = ids if ids is not None else _new_id
+        self.embedder = open_embedder(embedder)
+        self.long_term = LongTerm(
+            storage, self.embedder, settings=self.settings, clock=clock, ids=self._ids, scope_of=self.scope_of,
+            reembed=reembed,
+        )  # fmt: skip
+        blobs = storage.blobs if self.settings.persist_caches else None
+        self.tools = ToolCache(settings=self.settings, clock=clock, blobs=blobs, scope_of=self.scope_of)
+        self.responses = ResponseCache(
+            settings=self.settings, clock=clock, blobs=storage.blobs, scope_of=self.scope_of, ids=self._ids
+        )
+        self.turns = Turns(self.long_term, self.context, settings=self.settings, scope_of=self.scope_of)
+
+    @classmethod
+    def open(
+        cls,
+        location: str | Path,
+        *,
+        embedder: object | str | None = None,
+        default_scope: str | None = None,
+        settings: Settings | None = None,
+        clock: Callable[[], float] = time.time,
+        ids: Callable[[], str] | None = None,
+        reembed: bool = False,
+    ) -> Self:
+        """Open or create the memory in one SQLite file, or in ``":memory:"``.
+
+        ``embedder``: None takes the bundled model if it is installed, else words alone; ``"none"``; a name
+        ("minilm", "static", "multilingual", "model2vec:<path>"); or an object with ``embed`` (or a LangChain or
+        LlamaIndex embedding). ``clock`` gives epoch seconds, ``ids`` unique strings. Raises StorageError,
+        SchemaTooNew, EmbedderMismatch (pass ``reembed=True`` to change the model), MissingExtra.
+        """
+        if not isinstance(location, str | Path) or not str(location):
+            raise InvalidInput(f"location: expected a path or ':memory:', got {location!r}")
+        storage = SQLiteStorage(location)
+        try:
+            return cls(
+                storage, embedder=embedder, default_scope=default_scope, settings=settings, clock=clock, ids=ids,
+                reembed=reembed,
+            )  # fmt: skip
+        except BaseException:
+            storage.close()
+            raise
+
+    def scope_of(self, scope: str | None) -> str:
+        """The scope a call belongs to: the one given, else the default; ScopeRequired if there is neither."""
+        if scope is None:
+            if self.default_scope is None:
+                raise ScopeRequired(
+                    "scope: expected one, got none and no default; pass scope='…' (whose memory is it?), "
+                    "or open with TieredMemory.open(…, default_scope='…')"
+                )
+            return self.default_scope
+        return arguments.name("scope", scope)
+
+    # -- long term ---------------------------------------------------------------------------------
+
+    def remember(
+        self,
+        text: str,
+        *,
+        scope: str | None = None,
+        role: str = "user",
+        speaker: str | None = None,
+        session: str | None = None,
+        tags: Sequence[str] = (),
+        importance: float | None = None,
+        at: Instant | None = None,
+        subject: str | None = None,
+        pinned: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+        id: str | None = None,
+    ) -> Memory:
+        """Store one memory; when this returns it is durable and the next recall of any process sees it.
+
+        Equal text of the same scope, role and speaker strengthens the live memory and returns it; with an
+        explicit ``id`` nothing merges (same id and text: no-op; another text: DuplicateId). ``importance`` in
+        [0, 1], None has it computed from the text. ``at`` is when it happened (epoch seconds or an aware
+        datetime), None is now. A ``subject`` makes this the current memory on that subject. Raises
+        InvalidInput, StorageError.
+        """
+        item = {
+            "text": text, "role": role, "speaker": speaker, "session": session, "tags": tags, "importance": importance,
+            "at": at, "subject": subject, "pinned": pinned, "metadata": metadata, "id": id,
+        }  # fmt: skip
+        return self.long_term.remember_many([item], scope=scope)[0]
+
+    def remember_many(self, items: Iterable[Mapping[str, Any]], *, scope: str | None = None) -> list[Memory]:
+        """Store dicts of ``remember``'s arguments in one transaction; one memory each, in order (ids may repeat)."""
+        return self.long_term.remember_many(items, scope=scope)
+
+    def recall(
+        self,
+        query: str,
+        *,
+        scope: str | None = None,
+        k: int = 8,
+        tags: Sequence[str] | None = None,
+        session: str | None = None,
+        since: Instant | None = None,
+        until: Instant | None = None,
+        as_of: Instant | None = None,
+        max_tokens: int | None = None,
+        exclude: Iterable[str] = (),
+    ) -> list[Hit]:
+        """The memories that matter for the query, best first, each with the parts of its score.
+
+        ``tags`` keeps memories with any of them; ``since <= at < until``; ``as_of`` looks back to that time.
+        ``session`` is a viewpoint: that conversation is seen as it stands now, after any rewind. ``max_tokens``
+        is never exceeded; ``exclude`` are ids not to return. A query without words ranks by recency and
+        importance alone. Hits count as accesses. Raises InvalidInput, StorageError.
+        """
+        return self.long_term.recall(
+            query, scope=scope, k=k, tags=tags, session=session, since=since, until=until, as_of=as_of,
+            max_tokens=max_tokens, exclude=exclude,
+        )  # fmt: skip
+
+    def get(self, id: str, *, scope: str | None = None) -> Memory | None:
+        """The memory with this id, or None. Not an access."""
+        return self.long_term.get(id, scope=scope)
+
+    def forget(self, ids: str | Iterable[str], *, scope: str | None = None) -> int:
+        """Erase memories; return how many there were. Answers cached for the scope are not replayed after it."""
+        count = self.long_term.forget(ids, scope=scope)
+        if count:
+            self.storage.blobs.bump(self.scope_of(scope))
+        return count
+
+    def supersede(self, id: str, text: str, *, scope: str | None = None) -> Memory:
+        """Put a new text in the place of a memory; the old one stays readable with ``recall(as_of=…)``."""
+        return self.long_term.supersede(id, text, scope=scope)
+
+    def pin(self, id: str, value: bool = True, *, scope: str | None = None) -> None:
+        """Pin a memory, so that no sweep evicts it, or unpin it. NotFound if there is none."""
+        self.long_term.pin(id, value, scope=scope)
+
+    def sweep(
+        self,
+        *,
+        scope: str | None = None,
+        max_memories: int | None = None,
+        max_bytes: int | None = None,
+        dry_run: bool = False,
+    ) -> SweepReport:
+        """Evict the memories with the lowest scores by the rule, down to the bounds. Pinned ones stay."""
+        return self.long_term.sweep(scope=scope, max_memories=max_memories, max_bytes=max_bytes, dry_run=dry_run)
+
+    # -- mid term ----------------------------------------------------------------------------------
+
+    def context(self, session: str, *, scope: str | None = None) -> Context:
+        """The conversation of a session: append, snapshot, rewind, branch, history."""
+        return Context(
+            self.storage.logs,
+            arguments.name("session", session),
+            scope=self.scope_of(scope),
+            clock=self._clock,
+            ids=self._ids,
+        )
+
+    # -- the whole ---------------------------------------------------------------------------------
+
+    def stats(self) -> dict[str, Any]:
+        """What was found, saved and evicted since opening, per tier."""
+        return {
+            "short_term": {},
+            "mid_term": {"tools": self.tools.stats(), "responses": self.responses.stats(), "context": {}},
+            "long_term": {
+                **self.long_term.stats(),
+                "recall_failures": self.turns.counts["recall_failures"],
+                "unreadable_rows": self.storage.unreadable,
+            },
+        }
+
+    def close(self) -> None:
+        """Write down what waits and close the storage; idempotent."""
+        if not self._closed:
+            self._closed = True
+            self.long_term.flush()
+            self.storage.close()
+
+    _closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- async twins: one thread hop, the same procedure --------------------------------------------
+
+    async def aremember(self, text: str, **arguments_of_remember: Any) -> Memory:
+        """``remember`` off the event loop."""
+        return await asyncio.to_thread(self.remember, text, **arguments_of_remember)
+
+    async def aremember_many(self, items: Iterable[Mapping[str, Any]], *, scope: str | None = None) -> list[Memory]:
+        """``remember_many`` off the event loop."""
+        return await asyncio.to_thread(self.remember_many, items, scope=scope)
+
+    async def arecall(self, query: str, **arguments_of_recall: Any) -> list[Hit]:
+        """``recall`` off the event loop."""
+        return await asyncio.to_thread(self.recall, query, **arguments_of_recall)
+
+    async def aget(self, id: str, *, scope: str | None = None) -> Memory | None:
+        """``get`` off the event loop."""
+        return await asyncio.to_thread(self.get, id, scope=scope)
+
+    async def aforget(self, ids: str | Iterable[str], *, scope: str | None = None) -> int:
+        """``forget`` off the event loop."""
+        return await asyncio.to_thread(self.forget, ids, scope=scope)
+
+    async def asupersede(self, id: str, text: str, *, scope: str | None = None) -> Memory:
+        """``supersede`` off the event loop."""
+        return await asyncio.to_thread(self.supersede, id, text, scope=scope)
+
+    async def apin(self, id: str, value: bool = True, *, scope: str | None = None) -> None:
+        """``pin`` off the event loop."""
+        await asyncio.to_thread(self.pin, id, value, scope=scope)
+
+    async def asweep(self, **arguments_of_sweep: Any) -> SweepReport:
+        """``sweep`` off the event loop."""
+        return await asyncio.to_thread(self.sweep, **arguments_of_sweep)
+
+    async def aclose(self) -> None:
+        """``close`` off the event loop."""
+        await asyncio.to_thread(self.close)
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex
