@@ -136,6 +136,24 @@ def test_the_same_conversation_with_other_ids_and_other_costs_hits():
     assert responses.get(ask(messages=conversation("b", noise=22))) is not MISS
 
 
+def test_an_id_that_comes_back_in_a_later_turn_is_another_call():
+    """A replayed answer may repeat an id; a run with ids of its own asks the same."""
+
+    def turns(first, second):
+        return [
+            part
+            for call in (first, second)
+            for part in (
+                {"role": "assistant", "tool_calls": [call_entry(call)]},
+                {"role": "tool", "tool_call_id": call, "content": "x"},
+            )
+        ]
+
+    responses = cache()
+    responses.put(ask(messages=turns("call_1", "call_1")), anthropic())
+    assert responses.get(ask(messages=turns("call_8", "call_9"))) is not MISS
+
+
 def test_a_result_that_answers_another_call_is_another_request():
     responses = cache()
     one = conversation("a", noise=1)

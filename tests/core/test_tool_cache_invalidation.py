@@ -2,11 +2,12 @@
 
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from shared_core.testing import FakeClock
+from shared_core.testing import FakeClock, InMemoryBlobs
 from tests.core.tool_cache_kit import Counted, tool_cache
 
 OLD = 1_600_000_000
@@ -64,6 +65,22 @@ def test_quick_edits_within_one_second_are_seen(tools, tmp_path):
     for text in ("aa", "bb", "cc", "dd"):
         file.write_text(text)
         assert read(tools, file) == text
+
+
+def test_a_file_hit_after_its_first_seconds_is_no_longer_hashed(tmp_path):
+    file = tmp_path / "f"
+    file.write_text("one")
+    clock = FakeClock(file.stat().st_mtime + 1)
+    tools = tool_cache(clock)
+    tools.register("read", reads="path")
+    hashes = []
+    for wait in (0, 3, 0):
+        clock.advance(wait)
+        assert read(tools, file) == "one"
+        (key,) = tools._entries._shelf.select(lambda entry: True)
+        ((_, _, mark),) = tools._entries._shelf.get(key).watched
+        hashes.append(mark[2] is not None)
+    assert hashes == [True, True, False]
 
 
 def test_a_restored_older_file_is_not_served_stale(tools, tmp_path):
@@ -207,8 +224,14 @@ def test_a_read_that_began_before_a_write_ended_is_not_kept(tools):
     assert not get(tools)
 
 
-def test_whoever_waits_for_an_overtaken_read_gets_a_fresh_one(tools):
+@pytest.mark.parametrize("by", ["this process", "another process"])
+def test_whoever_waits_for_an_overtaken_read_gets_a_fresh_one(by):
     """A call made after the write must not be served by an execution from before it."""
+    blobs = InMemoryBlobs()
+    tools, other = tool_cache(blobs=blobs), tool_cache(blobs=blobs)
+    for one in (tools, other):
+        one.register("get", reads="item")
+        one.register("set", writes="item")
     reading, written = threading.Event(), threading.Event()
     answers = iter(["old", "new"])
 
@@ -219,19 +242,15 @@ def test_whoever_waits_for_an_overtaken_read_gets_a_fresh_one(tools):
             assert written.wait(20)
         return answer
 
-    got = {}
-    first = threading.Thread(target=lambda: got.update(first=tools.call("get", {"item": "7"}, slow)))
-    first.start()
-    assert reading.wait(20)
-    tools.call("set", {"item": "7"}, lambda item: None)
-    second = threading.Thread(target=lambda: got.update(second=tools.call("get", {"item": "7"}, slow)))
-    second.start()
-    while next(iter(tools._flights._flights.values())).waiters < 2:
-        threading.Event().wait(0.001)
-    written.set()
-    first.join(20)
-    second.join(20)
-    assert got == {"first": "old", "second": "new"}
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(tools.call, "get", {"item": "7"}, slow)
+        assert reading.wait(20)
+        (tools if by == "this process" else other).call("set", {"item": "7"}, lambda item: None)
+        second = pool.submit(tools.call, "get", {"item": "7"}, slow)
+        while next(iter(tools._flights._flights.values())).waiters < 2:
+            threading.Event().wait(0.001)
+        written.set()
+        assert (first.result(20), second.result(20)) == ("old", "new")
 
 
 @pytest.mark.parametrize("spec", ["nothing", "gone", lambda args: 1 / 0, lambda args: [object()]])

@@ -112,6 +112,29 @@ def test_a_read_overtaken_by_another_process_is_not_kept(process):
     assert not hit(one)
 
 
+class Meanwhile(InMemoryBlobs):
+    """Lets something happen after a row was looked for and before the caller hears that there is none."""
+
+    then = None
+
+    def get(self, *place, now):
+        found = super().get(*place, now=now)
+        happening, self.then = self.then, None
+        if happening:
+            happening()
+        return found
+
+
+def test_a_call_that_looked_just_before_another_one_ended_does_not_execute_again(clock):
+    blobs = Meanwhile()
+    tools = tool_cache(clock, blobs=blobs)
+    tools.register("get")
+    tool = Counted("x")
+    blobs.then = lambda: tools.call("get", {}, tool)
+    assert tools.call("get", {}, tool) == "x"
+    assert tool.calls == 1
+
+
 def test_a_process_that_dies_inside_a_write_has_invalidated_before_it(process):
     one, two = process(), process()
     hit(two)
