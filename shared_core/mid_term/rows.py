@@ -115,20 +115,24 @@ class Rows:
                 self._pending.clear()
         return self._try(self._flush, 0, flushed=True)
 
-    def note(self, names: Sequence[str]) -> bool:
-        """Let other processes know of these tool names. Whether it is written."""
-        place = f"{self._namespace}.names"
-        blobs = [Blob(json.dumps(name), b"", 0.0) for name in names]  # escaped: a name may be any text
+    def note(self, kind: str, name: str) -> bool:
+        """Let every process know of a name of this kind (a tool, a space). Whether it is written."""
+        place = f"{self._namespace}.{kind}"
 
         def write() -> bool:
-            self._blobs.put(place, place, blobs)
+            self._blobs.put(place, place, [Blob(json.dumps(name), b"", 0.0)])  # escaped: a name may be any text
             return True
 
         return self._try(write, False)
 
-    def names(self, prefix: str) -> list[str]:
-        """Tool names that any process noted and that start so."""
-        place = f"{self._namespace}.names"
+    def noted(self, kind: str, name: str) -> bool:
+        """Whether any process noted the name; True if that cannot be told."""
+        place = f"{self._namespace}.{kind}"
+        return self._try(lambda: self._blobs.get(place, place, [json.dumps(name)], now=0.0)[0] is not None, True)
+
+    def names(self, kind: str, prefix: str) -> list[str]:
+        """Names of this kind that any process noted and that start so."""
+        place = f"{self._namespace}.{kind}"
 
         def read() -> list[str]:
             found = self._blobs.keys(place, place, prefix=json.dumps(prefix)[:-1], now=0.0)

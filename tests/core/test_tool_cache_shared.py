@@ -112,6 +112,25 @@ def test_a_read_overtaken_by_another_process_is_not_kept(process):
     assert not hit(one)
 
 
+def test_where_nothing_was_ever_kept_an_unknown_tool_costs_no_write(clock):
+    class Writes(InMemoryBlobs):
+        moved = 0
+
+        def advance(self, *args, **more):
+            self.moved += 1
+            return super().advance(*args, **more)
+
+    blobs = Writes()
+    one, two = tool_cache(clock, blobs=blobs), tool_cache(clock, blobs=blobs)
+    one.call("book", {}, lambda: 1)
+    assert blobs.moved == 0
+    two.register("get", reads="item")
+    hit(two)
+    one.call("book", {}, lambda: 1)
+    assert blobs.moved == 2  # before and after
+    assert not hit(two)
+
+
 class Meanwhile(InMemoryBlobs):
     """Lets something happen after a row was looked for and before the caller hears that there is none."""
 
