@@ -20,7 +20,7 @@ from shared_core.mid_term.invalidation import Kind, Reach
 from shared_core.mid_term.keys import arguments_key, digest
 from shared_core.mid_term.single_flight import Again, Outcome, SingleFlight, in_thread
 from shared_core.mid_term.tool_entries import Call, ToolEntries
-from shared_core.mid_term.tools import Policy, Resources
+from shared_core.mid_term.tools import Event, Policy, Resources
 from shared_core.mid_term.values import Uncached
 from shared_core.records import MISS
 from shared_core.settings import Settings
@@ -29,13 +29,6 @@ from shared_core.storage.base import Blobs
 F = TypeVar("F", bound=Callable[..., Any])
 _COUNTED_CALLS: Final = 10_000
 _SHOWN_REPEATS: Final = 10
-
-
-@dataclass(frozen=True, slots=True)
-class _Event:
-    kind: Kind
-    texts: tuple[str, ...]
-    space: str | None = None
 
 
 class ToolCache:
@@ -199,13 +192,7 @@ class ToolCache:
 
     def _run(self, prepared: _Prepared, call: Call | None, run: Callable[[], Any]) -> Any:
         if call is None:
-            event = self._bypass(prepared)
-            self._end_shared(event)
-            try:
-                return _open(run())
-            finally:
-                self._end(event)
-                self._end_shared(event)
+            return self._bypass(prepared, run)
 
         def lead() -> tuple[Any, Outcome]:
             return self._lead(call, run)
@@ -226,13 +213,7 @@ class ToolCache:
 
     async def _arun(self, prepared: _Prepared, call: Call | None, run: Callable[[], Any], *, hop: bool) -> Any:
         if call is None:
-            event = self._bypass(prepared)
-            await self._aside(event is not None, self._end_shared, event)
-            try:
-                return _open(await _awaited(await (in_thread(run) if hop else run())))
-            finally:
-                self._end(event)
-                await self._aside(event is not None, self._end_shared, event)
+            return await self._abypass(prepared, run, hop=hop)
         disk = self._entries.shared or bool(call.reach.resources)
 
         async def look() -> Any:
@@ -261,34 +242,42 @@ class ToolCache:
 
     # Executed always
 
-    def _bypass(self, prepared: _Prepared) -> _Event | None:
-        """The event of an execution that is not kept, or None if it writes nothing."""
-        policy = prepared.policy
-        if not policy.unknown and not policy.writes:
-            if policy.kept:
-                self._entries.uncacheable()
-            else:
-                self._count_bypass()
-            return None
-        self._count_bypass()
-        everything = _Event("space", (prepared.space,))
-        if policy.unknown:
-            return everything
+    def _bypass(self, prepared: _Prepared, run: Callable[[], Any]) -> Any:
+        event = self._event(prepared)
+        self._end_shared(event)
         try:
-            written = tools.resources(policy.writes, prepared.args)
-        except tools.UnclearResources:
-            return everything  # it writes something, and nobody can say what
-        return _Event("resource", written, prepared.space) if written else None
+            return _open(run())
+        finally:
+            self._end(event)
+            self._end_shared(event)
 
-    def _count_bypass(self) -> None:
+    async def _abypass(self, prepared: _Prepared, run: Callable[[], Any], *, hop: bool) -> Any:
+        if hop:  # whole in the thread: a cancelled caller does not stop it, and the event comes when it has ended
+            value = await in_thread(self._bypass, prepared, run)
+            if not inspect.iscoroutine(value):
+                return value
+        event = self._event(prepared)
+        await self._aside(event is not None, self._end_shared, event)
+        try:
+            return _open(await (value if hop else run()))
+        finally:
+            self._end(event)
+            await self._aside(event is not None, self._end_shared, event)
+
+    def _event(self, prepared: _Prepared) -> Event | None:
+        """Count an execution that is not kept; the event it causes."""
+        if prepared.policy.kept:
+            self._entries.uncacheable()
+            return None
         with self._lock:
             self._bypassed += 1
+        return tools.event_of(prepared.policy, prepared.args, prepared.space)
 
-    def _end(self, event: _Event | None) -> None:
+    def _end(self, event: Event | None) -> None:
         if event is not None:
             self._entries.end(event.kind, event.texts, space=event.space)
 
-    def _end_shared(self, event: _Event | None) -> None:
+    def _end_shared(self, event: Event | None) -> None:
         """Before and after an execution: a process that dies in between has invalidated all the same."""
         if event is not None:
             self._entries.end_shared(event.kind, event.texts, space=event.space)

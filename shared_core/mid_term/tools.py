@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from shared_core import arguments
 from shared_core.errors import InvalidInput
@@ -112,6 +112,26 @@ def _texts(value: Any) -> list[str]:
         return [canonical(value)]
     except InvalidInput as error:
         raise UnclearResources(str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What an execution makes untrue: resources in a space, or (``kind`` "space") all that hangs on a space."""
+
+    kind: Literal["space", "resource"]
+    texts: tuple[str, ...]
+    space: str | None = None
+
+
+def event_of(policy: Policy, args: Mapping[str, Any], space: str) -> Event | None:
+    """The event of executing a tool that is not kept, or None if it writes nothing."""
+    if policy.unknown:
+        return Event("space", (space,))
+    try:
+        written = resources(policy.writes, args)
+    except UnclearResources:
+        return Event("space", (space,))  # it writes something, and nobody can say what
+    return Event("resource", written, space) if written else None
 
 
 # Functions

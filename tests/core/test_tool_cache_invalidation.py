@@ -1,5 +1,6 @@
 """A kept result is never stale: files, declared writes, unknown tools, events, time."""
 
+import asyncio
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -320,8 +321,6 @@ def test_two_bookings_at_once_are_two_bookings(tools):
 
 
 async def test_an_unknown_tool_that_is_cancelled_makes_its_space_fresh(tools):
-    import asyncio
-
     get(tools)
     started = asyncio.Event()
 
@@ -334,6 +333,38 @@ async def test_an_unknown_tool_that_is_cancelled_makes_its_space_fresh(tools):
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    assert not get(tools)
+
+
+async def test_a_write_in_a_thread_that_outlives_its_cancelled_caller_makes_its_space_fresh_when_it_ends(tools):
+    started, go = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def book():
+        loop.call_soon_threadsafe(started.set)
+        assert go.wait(20)
+
+    task = asyncio.create_task(tools.acall("book", {}, book))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    get(tools)
+    assert get(tools)
+    threads = [one for one in threading.enumerate() if one.name.startswith("tiered-memory")]
+    go.set()
+    for one in threads:
+        one.join(20)
+    assert not get(tools)
+
+
+async def test_a_plain_function_that_gives_a_coroutine_has_written_when_that_has_ended(tools):
+    async def book():
+        get(tools)
+        return "booked"
+
+    hidden = lambda: book()  # noqa: E731, PLW0108  not recognisable as a coroutine function
+    assert await tools.acall("book", {}, hidden) == "booked"
     assert not get(tools)
 
 
