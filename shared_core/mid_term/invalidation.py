@@ -13,6 +13,7 @@ from typing import Final, Literal
 from shared_core.mid_term.keys import digest
 
 Kind = Literal["tool", "call", "space", "resource"]
+KINDS: Final[tuple[Kind, ...]] = ("tool", "call", "space", "resource")
 _SWEEP_AT_ONCE: Final = 64
 _SWEEP_LATER: Final = 8
 
@@ -79,7 +80,7 @@ class Generations:
     """
 
     def __init__(self) -> None:
-        self._index: dict[tuple[Kind, str], dict[tuple[str, str], Generation]] = {}
+        self._index: dict[Kind, dict[str, dict[tuple[str, str], Generation]]] = {kind: {} for kind in KINDS}
         self._dead: deque[set[str]] = deque()
 
     def hold(self, reach: Reach) -> Hold:
@@ -112,7 +113,7 @@ class Generations:
 
     def end(self, kind: Kind, text: str, *, scope: str | None = None, space: str | None = None) -> int:
         """The event: end the generations of this thing (in a scope, in a space, or everywhere); how many entries."""
-        groups = self._index.get((kind, text), {})
+        groups = self._index[kind].get(text, {})
         if scope is not None and space is not None:
             chosen = [(space, scope)] if (space, scope) in groups else []
         else:
@@ -125,12 +126,12 @@ class Generations:
             if generation.keys:
                 self._dead.append(generation.keys)
         if not groups:
-            self._index.pop((kind, text), None)
+            self._index[kind].pop(text, None)
         return count
 
     def tools(self, prefix: str) -> list[str]:
         """Names of tools with entries or executions, that start so."""
-        return [text for kind, text in self._index if kind == "tool" and text.startswith(prefix)]
+        return [text for text in self._index["tool"] if text.startswith(prefix)]
 
     def sweep(self, *, at_once: bool = False) -> Iterator[str]:
         """Keys of entries that events made untrue, a bounded number; the cache removes them."""
@@ -141,23 +142,16 @@ class Generations:
                 return
             yield self._dead[0].pop()
 
-    def clear(self) -> None:
-        """Forget all entries; executions under way are overtaken."""
-        for groups in self._index.values():
-            for generation in groups.values():
-                generation.over = True
-        self._index.clear()
-        self._dead.clear()
-
     def _take(self, label: tuple[Kind, str], reach: Reach) -> Generation:
-        return self._index.setdefault(label, {}).setdefault((reach.space, reach.scope), Generation())
+        kind, text = label
+        return self._index[kind].setdefault(text, {}).setdefault((reach.space, reach.scope), Generation())
 
     def _prune(self, reach: Reach) -> None:
         at = (reach.space, reach.scope)
-        for label in reach.labels():
-            groups = self._index.get(label)
+        for kind, text in reach.labels():
+            groups = self._index[kind].get(text)
             generation = groups.get(at) if groups else None
             if groups and generation is not None and not generation.keys and not generation.holds:
                 del groups[at]
                 if not groups:
-                    del self._index[label]
+                    del self._index[kind][text]

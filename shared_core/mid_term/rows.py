@@ -48,7 +48,7 @@ class Rows:
         self._namespace = namespace
         self._settings = settings
         self._lock = threading.Lock()
-        self._pending: list[_Event] = []
+        self._pending: dict[_Event, None] = {}
         self._saves = 0
         self._cut_off = False
         self.errors = 0
@@ -109,26 +109,30 @@ class Rows:
         """Make an event known to every process; how many rows it removed."""
         event = _Event(tuple(names), tuple(tags), scope)
         with self._lock:
-            self._pending.append(event)
+            self._pending[event] = None  # the same event twice is one
             if len(self._pending) > _MAX_PENDING:
-                self._cut_off = True  # too much is unsaid: this process keeps to its own memory from now on
+                self._cut_off = True  # too much is unsaid: from now on this process uses no row and keeps nothing
                 self._pending.clear()
         return self._try(self._flush, 0, flushed=True)
 
-    def note(self, names: Sequence[str]) -> bool:
-        """Let other processes know of these tool names. Whether it is written."""
-        place = f"{self._namespace}.names"
-        blobs = [Blob(json.dumps(name), b"", 0.0) for name in names]  # escaped: a name may be any text
+    def note(self, kind: str, name: str) -> bool:
+        """Let every process know of a name of this kind (a tool, a space). Whether it is written."""
+        place = f"{self._namespace}.{kind}"
 
         def write() -> bool:
-            self._blobs.put(place, place, blobs)
+            self._blobs.put(place, place, [Blob(json.dumps(name), b"", 0.0)])  # escaped: a name may be any text
             return True
 
         return self._try(write, False)
 
-    def names(self, prefix: str) -> list[str]:
-        """Tool names that any process noted and that start so."""
-        place = f"{self._namespace}.names"
+    def noted(self, kind: str, name: str) -> bool:
+        """Whether any process noted the name; True if that cannot be told."""
+        place = f"{self._namespace}.{kind}"
+        return self._try(lambda: self._blobs.get(place, place, [json.dumps(name)], now=0.0)[0] is not None, True)
+
+    def names(self, kind: str, prefix: str) -> list[str]:
+        """Names of this kind that any process noted and that start so."""
+        place = f"{self._namespace}.{kind}"
 
         def read() -> list[str]:
             found = self._blobs.keys(place, place, prefix=json.dumps(prefix)[:-1], now=0.0)
@@ -139,12 +143,11 @@ class Rows:
     def _flush(self) -> int:
         removed = 0
         with self._lock:
-            while self._pending:
-                event = self._pending[0]
+            for event in list(self._pending):
                 removed += self._blobs.advance(
                     event.names, namespace=self._namespace, tags=event.tags, scope=event.scope
                 )
-                del self._pending[0]
+                del self._pending[event]
         return removed
 
     def _try(self, act: Callable[[], T], otherwise: T, *, flushed: bool = False) -> T:

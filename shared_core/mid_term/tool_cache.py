@@ -20,7 +20,7 @@ from shared_core.mid_term.invalidation import Kind, Reach
 from shared_core.mid_term.keys import arguments_key, digest
 from shared_core.mid_term.single_flight import Again, Outcome, SingleFlight, in_thread
 from shared_core.mid_term.tool_entries import Call, ToolEntries
-from shared_core.mid_term.tools import Policy, Resources
+from shared_core.mid_term.tools import Event, Policy, Resources
 from shared_core.mid_term.values import Uncached
 from shared_core.records import MISS
 from shared_core.settings import Settings
@@ -29,13 +29,6 @@ from shared_core.storage.base import Blobs
 F = TypeVar("F", bound=Callable[..., Any])
 _COUNTED_CALLS: Final = 10_000
 _SHOWN_REPEATS: Final = 10
-
-
-@dataclass(frozen=True, slots=True)
-class _Event:
-    kind: Kind
-    texts: tuple[str, ...]
-    space: str | None = None
 
 
 class ToolCache:
@@ -63,7 +56,7 @@ class ToolCache:
         self._policies: dict[str, Policy] = {}
         self._defaults: dict[str, tools.Defaults] = {}
         self._lock = threading.Lock()
-        self._repeats: dict[str, tuple[str, str, int]] = {}  # call: (tool, arguments, count), latest last
+        self._repeats: dict[tuple[str, str], tuple[str, str, int]] = {}  # (tool, arguments, count), latest last
         self._bypassed = 0
 
     def register(
@@ -178,35 +171,28 @@ class ToolCache:
         """What is known before anything runs. The call is None if it is to be executed whatever is kept."""
         scope = self._scope_of(scope)
         policy = policy or self._policies.get(name, tools.UNKNOWN)
-        self._defaults[name] = defaults
+        if name in self._policies:
+            self._defaults[name] = defaults
         full = {**dict(defaults), **args}
         space = policy.space_of(scope)
-        text: str | None
+        call = None
         try:
             text = arguments_key(full, policy.key)
         except Exception:  # noqa: BLE001  the arguments' own code runs here; whatever it raises, there is no key
-            text = None
-        else:
-            self._repeat(name, scope, text)
-        call = None
-        if policy.kept and text is not None:
+            return _Prepared(policy, full, space), None
+        made = digest(name, text)
+        self._repeat((made, scope), name, text)
+        if policy.kept:
             try:
-                reads = tools.resources(policy.reads, full)
-                key = digest(name, policy.version, policy.identity, space, scope, text)
-                call = Call(key, Reach(name, digest(name, text), space, scope, reads), policy)
+                reach = Reach(name, made, space, scope, tools.resources(policy.reads, full))
+                call = Call(digest(made, policy.version, policy.identity, space, scope), reach, policy)
             except tools.UnclearResources:
                 pass
         return _Prepared(policy, full, space), call
 
     def _run(self, prepared: _Prepared, call: Call | None, run: Callable[[], Any]) -> Any:
         if call is None:
-            event = self._bypass(prepared)
-            self._end_shared(event)
-            try:
-                return _open(run())
-            finally:
-                self._end(event)
-                self._end_shared(event)
+            return self._bypass(prepared, run)
 
         def lead() -> tuple[Any, Outcome]:
             return self._lead(call, run)
@@ -227,13 +213,7 @@ class ToolCache:
 
     async def _arun(self, prepared: _Prepared, call: Call | None, run: Callable[[], Any], *, hop: bool) -> Any:
         if call is None:
-            event = self._bypass(prepared)
-            await self._aside(event is not None, self._end_shared, event)
-            try:
-                return _open(await _awaited(await (in_thread(run) if hop else run())))
-            finally:
-                self._end(event)
-                await self._aside(event is not None, self._end_shared, event)
+            return await self._abypass(prepared, run, hop=hop)
         disk = self._entries.shared or bool(call.reach.resources)
 
         async def look() -> Any:
@@ -262,34 +242,42 @@ class ToolCache:
 
     # Executed always
 
-    def _bypass(self, prepared: _Prepared) -> _Event | None:
-        """The event of an execution that is not kept, or None if it writes nothing."""
-        policy = prepared.policy
-        if not policy.unknown and not policy.writes:
-            if policy.kept:
-                self._entries.uncacheable()
-            else:
-                self._count_bypass()
-            return None
-        self._count_bypass()
-        everything = _Event("space", (prepared.space,))
-        if policy.unknown:
-            return everything
+    def _bypass(self, prepared: _Prepared, run: Callable[[], Any]) -> Any:
+        event = self._event(prepared)
+        self._end_shared(event)
         try:
-            written = tools.resources(policy.writes, prepared.args)
-        except tools.UnclearResources:
-            return everything  # it writes something, and nobody can say what
-        return _Event("resource", written, prepared.space) if written else None
+            return _open(run())
+        finally:
+            self._end(event)
+            self._end_shared(event)
 
-    def _count_bypass(self) -> None:
+    async def _abypass(self, prepared: _Prepared, run: Callable[[], Any], *, hop: bool) -> Any:
+        if hop:  # whole in the thread: a cancelled caller does not stop it, and the event comes when it has ended
+            value = await in_thread(self._bypass, prepared, run)
+            if not inspect.iscoroutine(value):
+                return value
+        event = self._event(prepared)
+        await self._aside(event is not None, self._end_shared, event)
+        try:
+            return _open(await (value if hop else run()))
+        finally:
+            self._end(event)
+            await self._aside(event is not None, self._end_shared, event)
+
+    def _event(self, prepared: _Prepared) -> Event | None:
+        """Count an execution that is not kept; the event it causes."""
+        if prepared.policy.kept:
+            self._entries.uncacheable()
+            return None
         with self._lock:
             self._bypassed += 1
+        return tools.event_of(prepared.policy, prepared.args, prepared.space)
 
-    def _end(self, event: _Event | None) -> None:
+    def _end(self, event: Event | None) -> None:
         if event is not None:
             self._entries.end(event.kind, event.texts, space=event.space)
 
-    def _end_shared(self, event: _Event | None) -> None:
+    def _end_shared(self, event: Event | None) -> None:
         """Before and after an execution: a process that dies in between has invalidated all the same."""
         if event is not None:
             self._entries.end_shared(event.kind, event.texts, space=event.space)
@@ -334,8 +322,7 @@ class ToolCache:
 
     # Counting
 
-    def _repeat(self, name: str, scope: str, text: str) -> None:
-        call = digest(name, scope, text)
+    def _repeat(self, call: tuple[str, str], name: str, text: str) -> None:
         with self._lock:
             _, _, count = self._repeats.pop(call, ("", "", 0))
             self._repeats[call] = (name, text[:200], count + 1)

@@ -69,7 +69,7 @@ class ToolEntries:
         self._shelf: Shelf[Entry] = Shelf(settings, clock, policy)
         self._generations = Generations()
         self._lock = threading.Lock()
-        self._noted: set[str] = set()
+        self._noted: set[tuple[str, str]] = set()
         self._hits = self._joined = 0
         self._misses: Counter[str] = Counter()
         self._seconds_saved = 0.0
@@ -183,7 +183,7 @@ class ToolEntries:
             watched = None
         stamps: tuple[int, ...] | None = ()
         if self.rows is not None:
-            stamps = self._stamps(call.reach) if self._note(call.reach.tool) else None
+            stamps = self._stamps(call.reach) if self._note(call.reach) else None
         return Attempt(started, hold, watched, stamps)
 
     def abort(self, call: Call, attempt: Attempt) -> None:
@@ -294,7 +294,8 @@ class ToolEntries:
         self, kind: Kind, texts: Sequence[str], *, scope: str | None = None, space: str | None = None
     ) -> int:
         """End them for every process that shares the rows; how many rows."""
-        if self.rows is None or not texts:
+        within = texts[0] if kind == "space" and texts else space
+        if self.rows is None or not texts or (within is not None and not self._used(within)):
             return 0
         names = [counter(kind, text, scope=scope, space=space) for text in texts]
         tags = [counter(kind, text, space=space) for text in texts]
@@ -304,19 +305,26 @@ class ToolEntries:
         """Names of tools with results here or in the rows that start so."""
         with self._lock:
             found = set(self._generations.tools(prefix))
-        return found if self.rows is None else found | set(self.rows.names(prefix))
+        return found if self.rows is None else found | set(self.rows.names("tool", prefix))
 
     def _stamps(self, reach: Reach) -> tuple[int, ...] | None:
         found = self.rows.stamps(reach.counters()) if self.rows is not None else []
         return None if found is None else tuple(found)
 
-    def _note(self, tool: str) -> bool:
-        if tool in self._noted:
-            return True
-        if self.rows is None or not self.rows.note([tool]):
-            return False
-        self._noted.add(tool)
+    def _note(self, reach: Reach) -> bool:
+        """Before the first execution: events of other processes must know what there is to reach."""
+        for at in (("tool", reach.tool), ("space", reach.space)):
+            if at not in self._noted:
+                if self.rows is None or not self.rows.note(*at):
+                    return False
+                self._noted.add(at)
         return True
+
+    def _used(self, space: str) -> bool:
+        """Whether any process ever kept a result in the space; if none did, an event in it reaches nothing."""
+        if ("space", space) not in self._noted and self.rows is not None and self.rows.noted("space", space):
+            self._noted.add(("space", space))
+        return ("space", space) in self._noted
 
     # Counting
 

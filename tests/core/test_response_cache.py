@@ -45,18 +45,22 @@ def anthropic(text="hello", stop="end_turn", content=None, **more):
 
 def openai(text="hello", finish="stop", n=1, **message):
     choices = [
-        {"index": i, "finish_reason": finish, "message": {"role": "assistant", "content": f"{text} {i}", **message}}
+        {
+            "index": i,
+            "finish_reason": finish,
+            "message": {"role": "assistant", "content": text and f"{text} {i}", **message},
+        }
         for i in range(n)
     ]
     usage = {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15}
     return {"id": "chatcmpl-1", "object": "chat.completion", "choices": choices, "usage": usage}
 
 
-def call_block(id="toolu_1", **more):  # noqa: A002
+def call_block(id="toolu_1", **more):
     return {"type": "tool_use", "id": id, "name": "get", "input": {"a": 1}, **more}
 
 
-def call_entry(id="call_1", arguments='{"a": 1}'):  # noqa: A002
+def call_entry(id="call_1", arguments='{"a": 1}'):
     return {"id": id, "type": "function", "function": {"name": "get", "arguments": arguments}}
 
 
@@ -130,6 +134,24 @@ def test_the_same_conversation_with_other_ids_and_other_costs_hits():
     responses = cache()
     responses.put(ask(messages=conversation("a", noise=1)), anthropic())
     assert responses.get(ask(messages=conversation("b", noise=22))) is not MISS
+
+
+def test_an_id_that_comes_back_in_a_later_turn_is_another_call():
+    """A replayed answer may repeat an id; a run with ids of its own asks the same."""
+
+    def turns(first, second):
+        return [
+            part
+            for call in (first, second)
+            for part in (
+                {"role": "assistant", "tool_calls": [call_entry(call)]},
+                {"role": "tool", "tool_call_id": call, "content": "x"},
+            )
+        ]
+
+    responses = cache()
+    responses.put(ask(messages=turns("call_1", "call_1")), anthropic())
+    assert responses.get(ask(messages=turns("call_8", "call_9"))) is not MISS
 
 
 def test_a_result_that_answers_another_call_is_another_request():
@@ -427,6 +449,14 @@ def test_a_poisoned_row_is_a_miss(poison):
     (key,) = blobs.keys("ada", "responses", now=clock())
     blobs.put("ada", "responses", [Blob(key, poison, clock())])
     assert cache(clock, blobs).get(ask()) is MISS
+
+
+def test_fifty_writers_of_one_answer_leave_one_row():
+    blobs, clock = InMemoryBlobs(), FakeClock()
+    responses = cache(clock, blobs)
+    with ThreadPoolExecutor(8) as pool:
+        assert all(one.result(20) for one in [pool.submit(responses.put, ask(), anthropic()) for _ in range(50)])
+    assert len(blobs.keys("ada", "responses", now=clock())) == 1
 
 
 # At once

@@ -50,7 +50,7 @@ class Cache:
 
     async def followers(self, key, n):
         """Until n callers wait for the key's flight."""
-        while key not in self.flights._flights or self.flights._flights[key].waiters < n:
+        while key not in self.flights._flights or self.flights._flights[key].waiters < n:  # noqa: ASYNC110  nothing announces a follower
             await asyncio.sleep(0.001)
 
     def followers_blocking(self, key, n):
@@ -116,7 +116,7 @@ def test_two_event_loops_share_one_execution(cache):
     go = threading.Event()
 
     async def slow():
-        while not go.is_set():
+        while not go.is_set():  # noqa: ASYNC110  set from another thread
             await asyncio.sleep(0.001)
         return "answer"
 

@@ -66,10 +66,10 @@ def test_names_versions_spaces_and_scopes_never_share():
 
 def test_a_named_space_shares_invalidation_between_scopes_and_never_values():
     tools = tool_cache()
-    tools.register("get", reads="id", space="crm")
-    tool = Counted(make=lambda id: [id])  # noqa: A006
-    tools.call("get", {"id": "7"}, tool, scope="ada")
-    tools.call("get", {"id": "7"}, tool, scope="ben")
+    tools.register("get", reads="item", space="crm")
+    tool = Counted(make=lambda item: [item])
+    tools.call("get", {"item": "7"}, tool, scope="ada")
+    tools.call("get", {"item": "7"}, tool, scope="ben")
     assert tool.calls == 2
 
 
@@ -94,6 +94,23 @@ def test_defaults_of_the_function_are_part_of_the_key(tools):
     assert tools.call("search", {"q": "x", "limit": 10}, counted) == ["x", 10]
     assert tools.call("search", {"q": "x", "limit": 11}, counted) == ["x", 11]
     assert len(ran) == 2
+
+
+def made_of():
+    def f(a, b=2, /, c=3, *rest, d=4, e, **more):
+        return a, b, c, rest, d, e, more
+
+    return f
+
+
+def test_defaults_are_found_alike_whatever_kind_of_function_it_is():
+    from shared_core.mid_term.tools import defaults
+
+    plain = made_of()
+    assert dict(defaults(plain)) == {"b": 2, "c": 3, "d": 4}
+    assert dict(defaults(functools.wraps(plain)(lambda *a, **k: None))) == {"b": 2, "c": 3, "d": 4}
+    assert dict(defaults(functools.partial(plain, 1))) == {"b": 2, "c": 3, "d": 4}
+    assert defaults(lambda x: x) == ()
 
 
 @pytest.mark.parametrize("arguments", [{"x": float("nan")}, {"x": object()}, {"x": lambda: 1}, {"x": threading.Lock()}])
@@ -318,7 +335,8 @@ async def test_a_coroutine_function_and_a_plain_one_can_both_be_awaited(tools):
         assert await tools.acall("plain", {"q": 2}, plain) == [2]
     assert ran == [1, False]
     assert tools.call("plain", {"q": 2}, plain) == [2]
-    assert await tools.acall("search", {"q": 3}, lambda q: slow(q)) == [3]
+    hidden = lambda q: slow(q)  # noqa: E731, PLW0108  not recognisable as a coroutine function
+    assert await tools.acall("search", {"q": 3}, hidden) == [3]
 
 
 async def test_a_wrapped_coroutine_function_stays_one(tools):
@@ -359,22 +377,22 @@ def test_stats_tell_causes_seconds_and_repeats():
 
     clock = FakeClock()
     tools = tool_cache(clock)
-    tools.register("slow", ttl=100, reads="id")
+    tools.register("slow", ttl=100, reads="item")
 
-    def slow(id):  # noqa: A002
+    def slow(item):
         clock.advance(3)
-        return id
+        return item
 
-    tools.call("slow", {"id": "a"}, slow)  # cold
-    tools.call("slow", {"id": "a"}, slow)  # hit
+    tools.call("slow", {"item": "a"}, slow)  # cold
+    tools.call("slow", {"item": "a"}, slow)  # hit
     clock.advance(101)
-    tools.call("slow", {"id": "a"}, slow)  # expired
+    tools.call("slow", {"item": "a"}, slow)  # expired
     tools.invalidate_resource("a")
-    tools.call("slow", {"id": "a"}, slow)  # invalidated
+    tools.call("slow", {"item": "a"}, slow)  # invalidated
     stats = tools.stats()
     assert stats["misses"] == {"cold": 1, "expired": 1, "invalidated": 1, "uncacheable": 0, "evicted": 0}
     assert (stats["hits"], stats["seconds_saved"]) == (1, 3.0)
-    assert stats["repeats"] == [{"tool": "slow", "arguments": '{"id":"a"}', "count": 4}]
+    assert stats["repeats"] == [{"tool": "slow", "arguments": '{"item":"a"}', "count": 4}]
     assert copy.deepcopy(stats) == stats
 
 

@@ -1,12 +1,14 @@
 """A kept result is never stale: files, declared writes, unknown tools, events, time."""
 
+import asyncio
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from shared_core.testing import FakeClock
+from shared_core.testing import FakeClock, InMemoryBlobs
 from tests.core.tool_cache_kit import Counted, tool_cache
 
 OLD = 1_600_000_000
@@ -16,22 +18,24 @@ OLD = 1_600_000_000
 def tools():
     cache = tool_cache()
     cache.register("read", reads="path")
-    cache.register("get", reads="id")
+    cache.register("get", reads="item")
     cache.register("list", reads=lambda args: ["orders"])
-    cache.register("set", writes="id")
+    cache.register("set", writes="item")
     return cache
 
 
 def read(tools, path):
-    return tools.call(
-        "read", {"path": str(path)}, lambda path: Path(path).read_text() if os.path.isfile(path) else os.listdir(path)
-    )
+    def text_or_names(path):
+        path = Path(path)
+        return path.read_text() if path.is_file() else sorted(entry.name for entry in path.iterdir())
+
+    return tools.call("read", {"path": str(path)}, text_or_names)
 
 
-def get(tools, id="7", scope=None):  # noqa: A002
+def get(tools, item="7", scope=None):
     """Whether the call was a hit."""
     tool = Counted(1)
-    tools.call("get", {"id": id}, tool, scope=scope)
+    tools.call("get", {"item": item}, tool, scope=scope)
     return tool.calls == 0
 
 
@@ -62,6 +66,22 @@ def test_quick_edits_within_one_second_are_seen(tools, tmp_path):
     for text in ("aa", "bb", "cc", "dd"):
         file.write_text(text)
         assert read(tools, file) == text
+
+
+def test_a_file_hit_after_its_first_seconds_is_no_longer_hashed(tmp_path):
+    file = tmp_path / "f"
+    file.write_text("one")
+    clock = FakeClock(file.stat().st_mtime + 1)
+    tools = tool_cache(clock)
+    tools.register("read", reads="path")
+    hashes = []
+    for wait in (0, 3, 0):
+        clock.advance(wait)
+        assert read(tools, file) == "one"
+        (key,) = tools._entries._shelf.select(lambda entry: True)
+        ((_, _, mark),) = tools._entries._shelf.get(key).watched
+        hashes.append(mark[2] is not None)
+    assert hashes == [True, True, False]
 
 
 def test_a_restored_older_file_is_not_served_stale(tools, tmp_path):
@@ -174,7 +194,7 @@ def test_a_write_is_always_executed_and_makes_matching_reads_fresh(tools):
     assert not get(tools)
     assert not get(tools, "8")
     for _ in range(2):
-        tools.call("set", {"id": "7"}, write)
+        tools.call("set", {"item": "7"}, write)
     assert write.calls == 2
     assert not get(tools, "7")
     assert get(tools, "8")
@@ -183,7 +203,7 @@ def test_a_write_is_always_executed_and_makes_matching_reads_fresh(tools):
 def test_a_write_that_raises_makes_matching_reads_fresh_all_the_same(tools):
     get(tools)
     with pytest.raises(ZeroDivisionError):
-        tools.call("set", {"id": "7"}, lambda id: 1 / 0)
+        tools.call("set", {"item": "7"}, lambda item: 1 / 0)
     assert not get(tools)
 
 
@@ -197,39 +217,41 @@ def test_a_resource_is_matched_across_tools_by_its_text(tools):
 
 
 def test_a_read_that_began_before_a_write_ended_is_not_kept(tools):
-    def read_while_written(id):  # noqa: A002
-        tools.call("set", {"id": id}, lambda id: None)
+    def read_while_written(item):
+        tools.call("set", {"item": item}, lambda item: None)
         return "old"
 
-    assert tools.call("get", {"id": "7"}, read_while_written) == "old"
+    assert tools.call("get", {"item": "7"}, read_while_written) == "old"
     assert not get(tools)
 
 
-def test_whoever_waits_for_an_overtaken_read_gets_a_fresh_one(tools):
+@pytest.mark.parametrize("by", ["this process", "another process"])
+def test_whoever_waits_for_an_overtaken_read_gets_a_fresh_one(by):
     """A call made after the write must not be served by an execution from before it."""
+    blobs = InMemoryBlobs()
+    tools, other = tool_cache(blobs=blobs), tool_cache(blobs=blobs)
+    for one in (tools, other):
+        one.register("get", reads="item")
+        one.register("set", writes="item")
     reading, written = threading.Event(), threading.Event()
     answers = iter(["old", "new"])
 
-    def slow(id):  # noqa: A002
+    def slow(item):
         answer = next(answers)
         if answer == "old":
             reading.set()
             assert written.wait(20)
         return answer
 
-    got = {}
-    first = threading.Thread(target=lambda: got.update(first=tools.call("get", {"id": "7"}, slow)))
-    first.start()
-    assert reading.wait(20)
-    tools.call("set", {"id": "7"}, lambda id: None)
-    second = threading.Thread(target=lambda: got.update(second=tools.call("get", {"id": "7"}, slow)))
-    second.start()
-    while next(iter(tools._flights._flights.values())).waiters < 2:
-        threading.Event().wait(0.001)
-    written.set()
-    first.join(20)
-    second.join(20)
-    assert got == {"first": "old", "second": "new"}
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(tools.call, "get", {"item": "7"}, slow)
+        assert reading.wait(20)
+        (tools if by == "this process" else other).call("set", {"item": "7"}, lambda item: None)
+        second = pool.submit(tools.call, "get", {"item": "7"}, slow)
+        while next(iter(tools._flights._flights.values())).waiters < 2:
+            threading.Event().wait(0.001)
+        written.set()
+        assert (first.result(20), second.result(20)) == ("old", "new")
 
 
 @pytest.mark.parametrize("spec", ["nothing", "gone", lambda args: 1 / 0, lambda args: [object()]])
@@ -240,7 +262,7 @@ def test_a_write_that_cannot_say_what_it_writes_makes_its_whole_space_fresh(tool
     assert not get(tools)
 
 
-@pytest.mark.parametrize("args", [{"id": None}, {}])
+@pytest.mark.parametrize("args", [{"item": None}, {}])
 def test_a_read_that_cannot_say_what_it_reads_is_not_kept(tools, args):
     tool = Counted(1)
     for _ in range(2):
@@ -299,8 +321,6 @@ def test_two_bookings_at_once_are_two_bookings(tools):
 
 
 async def test_an_unknown_tool_that_is_cancelled_makes_its_space_fresh(tools):
-    import asyncio
-
     get(tools)
     started = asyncio.Event()
 
@@ -316,16 +336,48 @@ async def test_an_unknown_tool_that_is_cancelled_makes_its_space_fresh(tools):
     assert not get(tools)
 
 
+async def test_a_write_in_a_thread_that_outlives_its_cancelled_caller_makes_its_space_fresh_when_it_ends(tools):
+    started, go = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def book():
+        loop.call_soon_threadsafe(started.set)
+        assert go.wait(20)
+
+    task = asyncio.create_task(tools.acall("book", {}, book))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    get(tools)
+    assert get(tools)
+    threads = [one for one in threading.enumerate() if one.name.startswith("tiered-memory")]
+    go.set()
+    for one in threads:
+        one.join(20)
+    assert not get(tools)
+
+
+async def test_a_plain_function_that_gives_a_coroutine_has_written_when_that_has_ended(tools):
+    async def book():
+        get(tools)
+        return "booked"
+
+    hidden = lambda: book()  # noqa: E731, PLW0108  not recognisable as a coroutine function
+    assert await tools.acall("book", {}, hidden) == "booked"
+    assert not get(tools)
+
+
 def test_an_unknown_tool_of_a_named_space_reaches_that_space_in_every_scope_and_no_other():
     tools = tool_cache()
-    tools.register("get", reads="id")
-    tools.register("crm_get", reads="id", space="crm")
+    tools.register("get", reads="item")
+    tools.register("crm_get", reads="item", space="crm")
     tools.register("crm_call", cacheable=False, space="crm")
     crm = Counted(1)
     get(tools)
-    tools.call("crm_get", {"id": "7"}, crm, scope="ben")
+    tools.call("crm_get", {"item": "7"}, crm, scope="ben")
     tools.call("crm_call", {}, lambda: None, scope="ada")
-    tools.call("crm_get", {"id": "7"}, crm, scope="ben")
+    tools.call("crm_get", {"item": "7"}, crm, scope="ben")
     assert crm.calls == 2
     assert get(tools)
 
@@ -337,10 +389,10 @@ def test_an_event_for_one_call_reaches_it_in_every_scope_or_in_one(tools):
     for scope in ("ada", "ben"):
         get(tools, scope=scope)
         get(tools, "8", scope=scope)
-    assert tools.invalidate("get", {"id": "7"}, scope="ada") == 1
-    assert tools.invalidate("get", {"id": "7"}) == 1
-    assert tools.invalidate("get", {"id": "7"}) == 0
-    assert tools.invalidate("get", {"id": float("nan")}) == 0
+    assert tools.invalidate("get", {"item": "7"}, scope="ada") == 1
+    assert tools.invalidate("get", {"item": "7"}) == 1
+    assert tools.invalidate("get", {"item": "7"}) == 0
+    assert tools.invalidate("get", {"item": float("nan")}) == 0
     assert get(tools, "8")
 
 
@@ -359,7 +411,7 @@ def test_an_event_by_prefix_reaches_every_tool_whose_name_starts_so_in_every_sco
 def test_an_event_for_a_resource_counts_expired_entries_too():
     clock = FakeClock()
     tools = tool_cache(clock)
-    tools.register("get", reads="id", ttl=1)
+    tools.register("get", reads="item", ttl=1)
     get(tools)
     clock.advance(5)
     assert tools.invalidate_resource("7") == 1
@@ -385,7 +437,7 @@ def test_invalidated_entries_leave_a_few_at_a_time_and_are_never_served():
 
 def test_registering_a_tool_anew_with_other_resources_does_not_serve_what_hung_on_less(tools):
     get(tools)
-    tools.register("get", reads=lambda args: [args["id"], "all"])
+    tools.register("get", reads=lambda args: [args["item"], "all"])
     assert not get(tools)
 
 
