@@ -22,6 +22,7 @@ from shared_core.errors import (
 from shared_core.eviction import AttentionLRUCache
 from shared_core.memory import TieredMemory
 from shared_core.mid_term.context import Context
+from shared_core.mid_term.values import Uncached
 from shared_core.records import MISS, Hit, Memory, SweepReport
 from shared_core.settings import RecallWeights, Rule, Settings
 from shared_core.storage.base import Blob, Storage
@@ -53,4 +54,5 @@ __all__ = [
     "TieredMemory",
     "TieredMemoryError",
     "Turn",
+    "Uncached",
 ]

@@ -60,10 +60,11 @@ class TieredMemory:
             storage, self.embedder, settings=self.settings, clock=clock, ids=self._ids, scope_of=self.scope_of,
             reembed=reembed,
         )  # fmt: skip
-        blobs = storage.blobs if self.settings.persist_caches else None
+        shared = self.settings.persist_caches and storage.location is not None and not storage.read_only
+        blobs = storage.blobs if shared else None
         self.tools = ToolCache(settings=self.settings, clock=clock, blobs=blobs, scope_of=self.scope_of)
         self.responses = ResponseCache(
-            settings=self.settings, clock=clock, blobs=storage.blobs, scope_of=self.scope_of, ids=self._ids
+            settings=self.settings, clock=clock, blobs=blobs, scope_of=self.scope_of, ids=self._ids
         )
         self.turns = Turns(self.long_term, self.context, settings=self.settings, scope_of=self.scope_of)
 
@@ -179,7 +180,7 @@ class TieredMemory:
         """Erase memories; return how many there were. Answers cached for the scope are not replayed after it."""
         count = self.long_term.forget(ids, scope=scope)
         if count:
-            self.storage.blobs.bump(self.scope_of(scope))
+            self.responses.bump(self.scope_of(scope))
         return count
 
     def supersede(self, id: str, text: str, *, scope: str | None = None) -> Memory:

@@ -23,7 +23,22 @@ from shared_core.records import Memory
 from shared_core.storage.base import Access, Blob, NewMemory, Source, Storage, Succession
 
 NOW = 1_000.0
-ODD_NAMES = ("a", "A", "a ", "ab", "a\0", "a\0b", "а", "é", "e\u0301", "%", "_", "a%", "🙂", "'; DROP TABLE memories; --")
+ODD_NAMES = (
+    "a",
+    "A",
+    "a ",
+    "ab",
+    "a\0",
+    "a\0b",
+    "а",
+    "é",
+    "e\u0301",
+    "%",
+    "_",
+    "a%",
+    "🙂",
+    "'; DROP TABLE memories; --",
+)
 """Names that are prefixes, case variants, look-alikes or wildcards of each other: each is its own."""
 
 
@@ -117,7 +132,9 @@ class MemoryRowsConformance:
         ((stored, new),) = storage.memories.add([item], {})
         assert (new, stored.access_count) == (False, 0)
 
-    def test_a_merged_memory_keeps_every_source_until_it_is_written_outside_a_conversation(self, storage: Storage) -> None:
+    def test_a_merged_memory_keeps_every_source_until_it_is_written_outside_a_conversation(
+        self, storage: Storage
+    ) -> None:
         rows = storage.memories
         rows.add([new_memory("tea", id="1", source=Source("s", "n1"))], {})
         rows.add([new_memory("tea", id="2", source=Source("t", "n9"))], {})

@@ -1,4 +1,8 @@
-"""Keyed bytes with expiry and tags in SQLite. Every statement filters by scope unless the contract says all."""
+"""Keyed bytes with expiry and tags in SQLite. Every statement filters by scope unless the contract says all.
+
+Values are written without waiting for the disk, since they can be computed again; counters, which say
+that a value must not be used any more, are durable.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +48,7 @@ class SQLiteBlobs:
 
     def put(self, scope: str, namespace: str, blobs: Sequence[Blob]) -> None:
         """Insert or replace all of them in one transaction."""
-        with self._connections.write() as db:
+        with self._connections.write(durable=False) as db:
             for blob in blobs:
                 (row,) = db.execute(
                     "INSERT INTO blobs (scope, namespace, key, value, created_at, expires_at, tags) VALUES (?, ?, ?, ?, ?, ?, ?) "
@@ -60,7 +64,7 @@ class SQLiteBlobs:
 
     def delete(self, scope: str, namespace: str, keys: Sequence[str]) -> int:
         """Remove these keys."""
-        with self._connections.write() as db:
+        with self._connections.write(durable=False) as db:
             return sum(
                 db.execute(
                     "DELETE FROM blobs WHERE scope = ? AND namespace = ? AND key = ?", (scope, namespace, key)
@@ -70,7 +74,7 @@ class SQLiteBlobs:
 
     def delete_tagged(self, scope: str | None, namespace: str, tag: str) -> int:
         """Remove every blob carrying the tag."""
-        with self._connections.write() as db:
+        with self._connections.write(durable=False) as db:
             return _delete_tagged(db, scope, namespace, tag)
 
     def keys(self, scope: str, namespace: str, *, prefix: str = "", now: float) -> list[str]:
@@ -98,7 +102,7 @@ class SQLiteBlobs:
 
     def clear(self, scope: str | None, namespace: str) -> int:
         """Remove the whole namespace."""
-        with self._connections.write() as db:
+        with self._connections.write(durable=False) as db:
             return db.execute(
                 "DELETE FROM blobs WHERE (? IS NULL OR scope = ?) AND namespace = ?", (scope, scope, namespace)
             ).rowcount
@@ -134,7 +138,7 @@ class SQLiteBlobs:
 
     def trim(self, namespace: str, *, max_items: int, max_bytes: int) -> int:
         """Remove the earliest created blobs of the namespace until both bounds hold."""
-        with self._connections.write() as db:
+        with self._connections.write(durable=False) as db:
             items, size = db.execute(
                 "SELECT count(*), coalesce(sum(length(value)), 0) FROM blobs WHERE namespace = ?", (namespace,)
             ).fetchone()

@@ -73,10 +73,12 @@ class Connections:
                 self._give(db)
 
     @contextmanager
-    def write(self, *, wait: bool = True) -> Iterator[sqlite3.Connection]:
+    def write(self, *, wait: bool = True, durable: bool = True) -> Iterator[sqlite3.Connection]:
         """A transaction: committed and durable when the block ends, rolled back if it raises.
 
-        ``wait`` False raises StorageError at once if another writer is at work.
+        ``wait`` False raises StorageError at once if another writer is at work. ``durable`` False is for what
+        can be computed again: a crash of the process loses nothing, a power failure the last such writes
+        (never their consistency), and no write waits for the disk.
         """
         self._check_usable()
         if not self._lock.acquire(blocking=wait):
@@ -89,6 +91,8 @@ class Connections:
                         "open a copy elsewhere, or change its permissions"
                     )
                 db = self._own_writer()
+                if not durable:
+                    db.execute("PRAGMA synchronous = NORMAL")
                 if not wait:
                     db.execute("PRAGMA busy_timeout = 0")
                 try:
@@ -103,6 +107,9 @@ class Connections:
                     if db.in_transaction:
                         db.execute("ROLLBACK")
                     raise
+                finally:
+                    if not durable:
+                        db.execute("PRAGMA synchronous = FULL")
         finally:
             self._lock.release()
 
