@@ -23,11 +23,13 @@ Span = tuple[float, float]
 class Query:
     """What a query says.
 
-    Distinct index ``terms`` in order, the ``speakers`` it names, the ``spans`` of time it means (none,
-    one, or the same month of several years), and whether it asks for a time.
+    Distinct index ``terms`` in order and what each counts (``weights``, in (0, 1]), the ``speakers`` it
+    names, the ``spans`` of time it means (none, one, or the same month of several years), and whether
+    it asks for a time.
     """
 
     terms: tuple[str, ...]
+    weights: tuple[float, ...]
     speakers: frozenset[str] = frozenset()
     spans: tuple[Span, ...] = ()
     asks_time: bool = False
@@ -37,13 +39,29 @@ def analyse(text: str, *, speakers: Iterable[str] = (), now: float, zone: tzinfo
     """Read ``text`` as a question to memories said by ``speakers``, asked at ``now`` (epoch seconds) in ``zone``.
 
     The names of speakers found in it are taken out of the terms: a turn that calls someone by name is
-    most often said by somebody else. If nothing else is left they stay.
+    most often said by somebody else. If nothing else is left they stay. People lead up to a question:
+    what they ask stands in the last sentence, and the words before it count LEAD_WEIGHT.
     """
     named = speakers_named(text, speakers)
-    words = tuple(dict.fromkeys(terms(text)))
+    *lead, asked = sentences(text) or [text]
+    weights = dict.fromkeys(terms(asked), 1.0)
+    for sentence in lead:
+        for term in terms(sentence):
+            weights.setdefault(term, LEAD_WEIGHT)
     name_terms = {term for name in named for term in terms(name)}
-    kept = tuple(word for word in words if word not in name_terms)
-    return Query(kept or words, named, spans(text, now=now, zone=zone), asks_time(text))
+    kept = {term: weight for term, weight in weights.items() if term not in name_terms} or weights
+    return Query(tuple(kept), tuple(kept.values()), named, spans(text, now=now, zone=zone), asks_time(asked))
+
+
+LEAD_WEIGHT = 0.3
+"""What a word counts that stands only in the sentences before the last one, where the question is."""
+
+_SENTENCE_END = re.compile(r"(?<=[。！？；：\n])|(?<=[.!?;:])\s+")
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, blank ones left out: cut after 。！？；： and after .!?;: before white space."""
+    return [part for part in _SENTENCE_END.split(text) if part.strip()]
 
 
 def speakers_named(text: str, speakers: Iterable[str]) -> frozenset[str]:
