@@ -28,9 +28,9 @@ STOP_WORDS = frozenset(
     while who whom why will with would you your yours yourself yourselves""".split()  # noqa: SIM905 - a list to read
 )
 CJK_STOP_WORDS = frozenset("的了是在我你他她它们吗呢吧啊和与就都也很这那有什么")
-CJK_STOP_PHRASES = (
-    "什么时候 什么样 什么 怎么样 怎么 怎样 如何 为什么 多少 哪里 哪儿 哪个 哪些 哪位 那个 这个 那位 这位 几个 来着 请问 一下 时候"
-).split()  # noqa: SIM905 - a list to read
+CJK_STOP_PHRASES = frozenset(
+    """什么时候 什么样 什么 怎么样 怎么 怎样 如何 为什么 多少 哪里 哪儿 哪个 哪些 哪位 那个 这个 那位 这位 几个 来着 请问 一下 时候""".split()  # noqa: SIM905 - a list to read
+)
 
 # Scripts written without spaces between words: Thai, Lao, Myanmar, Khmer, kana, Han, Hangul.
 _UNSPACED = (
