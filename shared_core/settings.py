@@ -40,7 +40,8 @@ class Rule:
 class RecallWeights:
     """What each part of a recall score weighs; one set for all. The sum is made in ``scoring/fusion.py``.
 
-    ``lexical`` and ``semantic``: a full match of words, of meaning. ``next_neighbour`` and
+    ``lexical`` and ``semantic``: a full match of words, of meaning; ``expansion``: what words
+    that the query lacks and the best matches share add, as a share of ``lexical``. ``next_neighbour`` and
     ``second_neighbour``: the share of their match that memories one and two places away in the same
     session lend; ``session``: the share of the session's own match. The others are added in full
     when they hold: ``speaker`` (said by someone the query names), ``role`` (said by the user, where
@@ -50,17 +51,18 @@ class RecallWeights:
     """
 
     lexical: float = 1.0
+    expansion: float = 0.2
     semantic: float = 1.0
     next_neighbour: float = 0.3
     second_neighbour: float = 0.1
     session: float = 0.5
     speaker: float = 0.6
-    role: float = 0.25
+    role: float = 0.5
     question: float = 0.12
-    answers: float = 0.25
-    when: float = 0.25
+    answers: float = 0.35
+    when: float = 0.8
     recency: float = 0.02
-    importance: float = 0.05
+    importance: float = 0.25
 
     def __post_init__(self) -> None:
         for spec in fields(self):

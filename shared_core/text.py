@@ -28,6 +28,9 @@ STOP_WORDS = frozenset(
     while who whom why will with would you your yours yourself yourselves""".split()  # noqa: SIM905 - a list to read
 )
 CJK_STOP_WORDS = frozenset("的了是在我你他她它们吗呢吧啊和与就都也很这那有什么")
+CJK_STOP_PHRASES = frozenset(
+    """什么时候 什么样 什么 怎么样 怎么 怎样 如何 为什么 多少 哪里 哪儿 哪个 哪些 哪位 那个 这个 那位 这位 几个 来着 请问 一下 时候""".split()  # noqa: SIM905 - a list to read
+)
 
 # Scripts written without spaces between words: Thai, Lao, Myanmar, Khmer, kana, Han, Hangul.
 _UNSPACED = (
@@ -35,6 +38,7 @@ _UNSPACED = (
     "\U00020000-\U0003ffff"
 )
 _PIECES = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|(?P<word>[^\W_{_UNSPACED}]+(?:['’][^\W_{_UNSPACED}]+)*)")
+_CJK_STOPS = re.compile("|".join(sorted(CJK_STOP_PHRASES, key=len, reverse=True)))
 SURROGATES = re.compile("[\ud800-\udfff]")
 
 _stemmer = snowballstemmer.stemmer("english")
@@ -57,13 +61,19 @@ def fold(text: str) -> str:
 
 
 def terms(text: str) -> list[str]:
-    """Index terms in text order, repeats kept: stems without stop words, and CJK characters and bigrams."""
+    """Index terms in text order, repeats kept: stems without stop words, and CJK characters and bigrams.
+
+    A Chinese function word counts neither alone nor as half of a bigram, and words do not join across a
+    question word: "怎么样" stands in few statements, so it would pass for a rare word and outweigh what is asked.
+    """
     out: list[str] = []
     for piece in _PIECES.finditer(fold(text)):
         run = piece["unspaced"]
         if run:
-            out += [ch for ch in run if ch not in CJK_STOP_WORDS]
-            out += [run[i : i + 2] for i in range(len(run) - 1)]
+            for part in _CJK_STOPS.split(run):
+                kept = [ch not in CJK_STOP_WORDS for ch in part]
+                out += [ch for ch, keep in zip(part, kept, strict=True) if keep]
+                out += [part[i : i + 2] for i in range(len(part) - 1) if kept[i] and kept[i + 1]]
             continue
         for part in re.split("['’]", piece[0]):
             if part not in STOP_WORDS:

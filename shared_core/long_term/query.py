@@ -5,14 +5,16 @@ Pure functions of text, a given ``now`` and a given zone; English and Chinese. N
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
 import numpy as np
 import numpy.typing as npt
 
+from shared_core.scoring.lexical import idf
 from shared_core.text import fold, terms
 
 Span = tuple[float, float]
@@ -23,11 +25,13 @@ Span = tuple[float, float]
 class Query:
     """What a query says.
 
-    Distinct index ``terms`` in order, the ``speakers`` it names, the ``spans`` of time it means (none,
-    one, or the same month of several years), and whether it asks for a time.
+    Distinct index ``terms`` in order and what each counts (``weights``, in (0, 1]), the ``speakers`` it
+    names, the ``spans`` of time it means (none, one, or the same month of several years), and whether
+    it asks for a time.
     """
 
     terms: tuple[str, ...]
+    weights: tuple[float, ...]
     speakers: frozenset[str] = frozenset()
     spans: tuple[Span, ...] = ()
     asks_time: bool = False
@@ -37,13 +41,67 @@ def analyse(text: str, *, speakers: Iterable[str] = (), now: float, zone: tzinfo
     """Read ``text`` as a question to memories said by ``speakers``, asked at ``now`` (epoch seconds) in ``zone``.
 
     The names of speakers found in it are taken out of the terms: a turn that calls someone by name is
-    most often said by somebody else. If nothing else is left they stay.
+    most often said by somebody else. If nothing else is left they stay. People lead up to a question:
+    what they ask stands in the last sentence, and the words before it count LEAD_WEIGHT.
     """
     named = speakers_named(text, speakers)
-    words = tuple(dict.fromkeys(terms(text)))
+    *lead, asked = sentences(text) or [text]
+    weights = dict.fromkeys(terms(asked), 1.0)
+    for sentence in lead:
+        for term in terms(sentence):
+            weights.setdefault(term, LEAD_WEIGHT)
     name_terms = {term for name in named for term in terms(name)}
-    kept = tuple(word for word in words if word not in name_terms)
-    return Query(kept or words, named, spans(text, now=now, zone=zone), asks_time(text))
+    weights = {term: LEAD_WEIGHT if term in _ASKING_TERMS else weight for term, weight in weights.items()}
+    kept = {term: weight for term, weight in weights.items() if term not in name_terms} or weights
+    return Query(tuple(kept), tuple(kept.values()), named, spans(asked, now=now, zone=zone), asks_time(asked))
+
+
+EXPANSION_MEMORIES = 5
+"""How many of the best matches are asked for words that the query lacks."""
+
+EXPANSION_TERMS = 20
+"""How many such words are looked for."""
+
+
+def expansion(
+    read: Query, best: Iterable[tuple[float, Collection[str]]], *, df: Callable[[str], int], n: int
+) -> dict[str, float]:
+    """Words that the best matches say and the query does not, with what each counts in (0, 1].
+
+    This is how a fact two steps away is found: "the park I visited" names the park, and its name finds
+    what was said of it. ``best``: match (above 0) and index terms of the EXPANSION_MEMORIES best
+    memories; ``df``: in how many of the ``n`` memories a term occurs. A term counts ``sum of match *
+    idf / sqrt(terms of the memory)``, as a share of the largest. Left out: what occurs once (it finds
+    nothing new) or in more than a tenth of the memories, and single characters.
+    """
+    asked = set(read.terms)
+    worth: dict[str, float] = {}
+    for match, said in best:
+        for term in dict.fromkeys(said):
+            if match > 0.0 and len(term) > 1 and term not in asked and 2 <= (found := df(term)) <= n / 10:
+                worth[term] = worth.get(term, 0.0) + match * float(idf(found, n)) / math.sqrt(len(said))
+    kept = sorted(worth.items(), key=lambda pair: (-pair[1], pair[0]))[:EXPANSION_TERMS]
+    return {term: value / kept[0][1] for term, value in kept}
+
+
+LEAD_WEIGHT = 0.3
+"""What a word counts that stands only in the sentences before the last one, where the question is, or
+that is about asking and remembering itself ("list what I mentioned": what counts is what was mentioned)."""
+
+_ASKING_TERMS = frozenset(
+    terms(
+        "ask asked list order brought mention mentioned conversation conversations discuss discussed talk talked tell told "
+        "say said remind remember recall summary summarize summarise overview provide different various aspects "
+        "提到 说过 聊过 记得 告诉"
+    )
+)
+
+_SENTENCE_END = re.compile(r"(?<=[。！？；：\n])|(?<=[.!?;:])\s+")
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, blank ones left out: cut after 。！？；： and after .!?;: before white space."""
+    return [part for part in _SENTENCE_END.split(text) if part.strip()]
 
 
 def speakers_named(text: str, speakers: Iterable[str]) -> frozenset[str]:
@@ -69,7 +127,7 @@ def speakers_named(text: str, speakers: Iterable[str]) -> frozenset[str]:
 
 _ASKS_TIME = re.compile(
     r"\bwhen\b|\bhow long\b|\b(?:what|which) (?:date|day|month|year|time|week)\b|"
-    r"什么时候|什麼時候|何时|何時|几点|幾點|哪天|哪一天|哪年|哪个月|几月|几号|时间|日期|多久"
+    r"什么时候|什麼時候|何时|何時|几点|幾點|哪天|哪一天|哪年|哪个月|几月|几号|多久|(?:时间|日期)(?:是|在)?(?:什么|哪|几|多)"
 )
 _DAY = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
 _MONTHS = "january february march april may june july august september october november december".split()  # noqa: SIM905

@@ -33,6 +33,7 @@ class Signals:
     Only ``lexical`` must be there; None elsewhere means that nothing is known, and costs nothing.
 
     - ``lexical``: BM25, at least 0.
+    - ``expansion``: BM25 of words that the best matches have in common and the query lacks, at least 0.
     - ``semantic``: cosine with the query, the best window of a long text; NaN where a memory has no vector.
     - ``session``: a code per session, -1 without one. Sessions may be interleaved.
     - ``role``: ``USER``, ``ASSISTANT`` or ``OTHER``.
@@ -44,6 +45,7 @@ class Signals:
     """
 
     lexical: Floats
+    expansion: Floats | None = None
     semantic: Floats | None = None
     session: Ints | None = None
     role: Ints | None = None
@@ -58,27 +60,25 @@ class Signals:
 def fuse(signals: Signals, weights: RecallWeights) -> dict[str, Floats]:
     """The parts of every memory's score, Shape [n] each; their sum in dict order is the score. Never NaN.
 
-    ``match = lexical * share of the best BM25 + semantic * standard scores above the mean / SEMANTIC_SIGMAS``
-
-    is what a memory says for itself, in about [0, lexical + semantic]. Its conversation adds to it: a
-    share of the match of the memories one and two places away in its session, and a share of how well
-    the session matches as a whole (the mean of its ``SESSION_BEST`` best, own neighbours counted).
+    What a memory says for itself, its match, is the sum of ``lexical``, ``expansion`` and ``semantic``:
+    BM25 as a share of the scope's best (expansion adds ``weights.expansion`` of its own share, and both
+    are scaled down together where they pass 1), and how far its cosine stands out from the scope's. Its
+    conversation adds to it: a share of the match of the memories one and two places away in its
+    session, and a share of how well the session matches as a whole (the mean of its ``SESSION_BEST``
+    best, what neighbours lend included).
     The other parts are a weight times a signal in [0, 1]; ``question`` is taken off, not added.
     Scores order memories within one call; they are not comparable between queries.
     """
     n = len(signals.lexical)
-    parts: dict[str, Floats] = {
-        "lexical": _weighed(weights.lexical, share_of_best(signals.lexical)),
-        "semantic": _weighed(weights.semantic, standing_out(signals.semantic, n)),
-    }
+    parts = match(signals, weights)
     if signals.session is not None and n > 1:
-        match = parts["lexical"] + parts["semantic"]
+        own = total(parts)
         order, code = _by_session(signals.session)
         lent = np.zeros(n)
-        lent[order] = _neighbours(match[order], code, weights.next_neighbour, weights.second_neighbour)
+        lent[order] = _neighbours(own[order], code, weights.next_neighbour, weights.second_neighbour)
         parts["neighbours"] = lent
         whole = np.zeros(n)
-        whole[order] = _weighed(weights.session, _session_best((match + lent)[order], code))
+        whole[order] = _weighed(weights.session, _session_best((own + lent)[order], code))
         parts["session"] = whole
     if signals.speaker is not None:
         parts["speaker"] = _weighed(weights.speaker, signals.speaker)
@@ -99,6 +99,19 @@ def fuse(signals: Signals, weights: RecallWeights) -> dict[str, Floats]:
     return parts
 
 
+def match(signals: Signals, weights: RecallWeights) -> dict[str, Floats]:
+    """What each memory says for itself: the first parts of ``fuse``, from words and meaning alone. Shape [n] each."""
+    words = share_of_best(signals.lexical)
+    parts = {"lexical": _weighed(weights.lexical, words)}
+    if signals.expansion is not None:
+        more = _weighed(weights.expansion, share_of_best(signals.expansion))
+        scale = weights.lexical / max(float((words + more).max(initial=0.0)), 1.0)
+        parts = {"lexical": _weighed(scale, words), "expansion": _weighed(scale, more)}
+    if signals.semantic is not None:
+        parts["semantic"] = _weighed(weights.semantic, standing_out(signals.semantic))
+    return parts
+
+
 def total(parts: dict[str, Floats]) -> Floats:
     """The score: the parts added in dict order, as ``sum(hit.parts.values())`` adds them. Shape [n]."""
     score = np.zeros(len(next(iter(parts.values()))))
@@ -113,25 +126,23 @@ def share_of_best(lexical: Floats) -> Floats:
     return np.divide(lexical, best, dtype=np.float64) if best > 0.0 else np.zeros(len(lexical))
 
 
-def standing_out(semantic: Floats | None, n: int) -> Floats:
+def standing_out(semantic: Floats) -> Floats:
     """How far each cosine stands out above the mean, in standard deviations / SEMANTIC_SIGMAS. Shape [n], at least 0.
 
     Models differ in where their cosines lie and how widely they spread; standard scores do not. A
-    memory below the mean, or without a vector, gets 0. With fewer than two vectors, or when all are
-    alike, nothing stands out.
+    memory below the mean, or without a vector (NaN), gets 0. When all are alike nothing stands out.
     """
-    out = np.zeros(n)
-    if semantic is None:
-        return out
     known = ~np.isnan(semantic)
-    values = semantic if known.all() else semantic[known]
-    if len(values) < 2:
-        return out
-    spread = float(values.std())
+    count = int(np.count_nonzero(known))
+    if count < 2:
+        return np.zeros(len(semantic))
+    values = semantic if count == len(semantic) else np.where(known, semantic, 0.0)
+    mean = float(values.sum()) / count
+    spread = float(np.sqrt(np.square(values - mean, where=known, out=np.zeros(len(values))).sum() / count))
     if spread <= 1e-9:
-        return out
-    out[known] = np.maximum(values - values.mean(), 0.0) / (spread * SEMANTIC_SIGMAS)
-    return out
+        return np.zeros(len(semantic))
+    above = np.maximum(values - mean, 0.0) / (spread * SEMANTIC_SIGMAS)
+    return above if count == len(semantic) else np.where(known, above, 0.0)
 
 
 def _by_session(session: Ints) -> tuple[Ints, Ints]:
@@ -142,25 +153,25 @@ def _by_session(session: Ints) -> tuple[Ints, Ints]:
     return order[first:], code[first:]
 
 
-def _neighbours(match: Floats, code: Ints, first: float, second: float) -> Floats:
+def _neighbours(own: Floats, code: Ints, first: float, second: float) -> Floats:
     """What the memories one and two places away in the same session lend. Grouped by session, Shape [m]."""
-    lent = np.zeros(len(match))
+    lent = np.zeros(len(own))
     for distance, share in ((1, first), (2, second)):
-        if share and len(match) > distance:
+        if share and len(own) > distance:
             together = (code[distance:] == code[:-distance]) * share
-            lent[distance:] += together * match[:-distance]
-            lent[:-distance] += together * match[distance:]
+            lent[distance:] += together * own[:-distance]
+            lent[:-distance] += together * own[distance:]
     return lent
 
 
-def _session_best(match: Floats, code: Ints) -> Floats:
+def _session_best(own: Floats, code: Ints) -> Floats:
     """The mean of the SESSION_BEST best of each session, for each of its memories. Grouped by session, Shape [m]."""
-    if not len(match):
-        return match
+    if not len(own):
+        return own
     starts = np.flatnonzero(np.r_[True, code[1:] != code[:-1]])
     sizes = np.diff(np.r_[starts, len(code)])
     group = np.repeat(np.arange(len(starts)), sizes)
-    left = match.copy()
+    left = own.copy()
     best = np.zeros(len(starts))
     for _ in range(SESSION_BEST):
         top = np.maximum.reduceat(left, starts)

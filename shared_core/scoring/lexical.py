@@ -14,11 +14,11 @@ Floats = npt.NDArray[np.float64]
 Posting = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
 """Where one term occurs: memory positions, Shape [df], each once; and how often, Shape [df], above 0."""
 
-SATURATION = 0.9
-"""k1: how much a word repeated inside one memory still adds. Memories are short, so little."""
+SATURATION = 1.2
+"""k1: how much a word repeated inside one memory still adds. The textbook value."""
 
-LENGTH_SHARE = 0.4
-"""b: how far a long memory is marked down, in [0, 1]. Below the textbook 0.75: a long turn often says more."""
+LENGTH_SHARE = 0.75
+"""b: how far a long memory is marked down, in [0, 1]. The textbook value: answers of models are long."""
 
 
 def idf(df: npt.ArrayLike, n: int) -> Floats:
