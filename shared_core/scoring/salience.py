@@ -32,7 +32,7 @@ CUE_LIMIT: Final = 3.0
 
 WEIGHTS: Final[Mapping[str, float]] = MappingProxyType(
     {
-        "base": -4.7,
+        "base": -4.2,
         "information": 4.0,
         "density": 4.0,
         "self": 0.25,
