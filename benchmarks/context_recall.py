@@ -1,6 +1,6 @@
 """Context recall: whether what a question needs is still in the cache when it is asked.
 
-    python -m benchmarks.context_recall [--embedder minilm]
+    python -m benchmarks.context_recall [--embedder static]
 
 The turns of a conversation stream, one every ten seconds, into a cache of 10, 25 or 50 % of them. Each
 question comes after a turn drawn at random from its last evidence turn to the end (five seeds), and
@@ -21,8 +21,7 @@ import numpy as np
 
 from benchmarks.forgetting import priors
 from benchmarks.streams import Conversation, conversations
-from shared_core.embedding.minilm import MiniLM
-from shared_core.embedding.static import StaticTable
+from shared_core.embedding import Embedder, open_embedder
 from shared_core.eviction.cache import AttentionLRUCache
 from shared_core.text import windows
 
@@ -81,7 +80,7 @@ def replay(
     return np.array(rows)
 
 
-def report(name: str, embedder: MiniLM | StaticTable, seeds: int) -> None:
+def report(name: str, embedder: Embedder, seeds: int) -> None:
     sets = conversations(name)
     # A long turn is embedded by its first window: what the turn is about stands there.
     vectors = [np.asarray(embedder.embed([windows(turn.text)[0] for turn in c.turns])) for c in sets]
@@ -108,10 +107,12 @@ def report(name: str, embedder: MiniLM | StaticTable, seeds: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--embedder", choices=("static", "minilm"), default="static")
+    parser.add_argument("--embedder", default="minilm", help="one of shared_core.embedding.NAMES, with vectors")
     parser.add_argument("--seeds", type=int, default=5)
     given = parser.parse_args()
-    embedder = StaticTable() if given.embedder == "static" else MiniLM()
+    embedder = open_embedder(given.embedder)
+    if embedder is None:
+        parser.error("--embedder: expected a model with vectors, got 'none'; say minilm or static")
     for name in GOALS:
         report(name, embedder, given.seeds)
 
