@@ -1,6 +1,6 @@
 """Context recall: whether what a question needs is still in the cache when it is asked.
 
-    python -m benchmarks.context_recall [--embedder static]
+    python -m benchmarks.context_recall --data <folder>        (or TIERED_MEMORY_DATA) [--embedder static]
 
 The turns of a conversation stream, one every ten seconds, into a cache of 10, 25 or 50 % of them. Each
 question comes after a turn drawn at random from its last evidence turn to the end (five seeds), and
@@ -15,12 +15,13 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.forgetting import priors
-from benchmarks.streams import Conversation, conversations
+from benchmarks.streams import Conversation, conversations, take_data
 from shared_core.embedding import Embedder, open_embedder
 from shared_core.eviction.cache import AttentionLRUCache
 from shared_core.text import windows
@@ -80,8 +81,8 @@ def replay(
     return np.array(rows)
 
 
-def report(name: str, embedder: Embedder, seeds: int) -> None:
-    sets = conversations(name)
+def report(name: str, data: Path, embedder: Embedder, seeds: int) -> None:
+    sets = conversations(name, data)
     # A long turn is embedded by its first window: what the turn is about stands there.
     vectors = [np.asarray(embedder.embed([windows(turn.text)[0] for turn in c.turns])) for c in sets]
     questions = [np.asarray(embedder.embed([q.text for q in c.questions], query=True)) for c in sets]
@@ -107,6 +108,7 @@ def report(name: str, embedder: Embedder, seeds: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    take_data(parser)
     parser.add_argument("--embedder", default="minilm", help="one of shared_core.embedding.NAMES, with vectors")
     parser.add_argument("--seeds", type=int, default=5)
     given = parser.parse_args()
@@ -114,7 +116,7 @@ def main() -> None:
     if embedder is None:
         parser.error("--embedder: expected a model with vectors, got 'none'; say minilm or static")
     for name in GOALS:
-        report(name, embedder, given.seeds)
+        report(name, given.data, embedder, given.seeds)
 
 
 if __name__ == "__main__":

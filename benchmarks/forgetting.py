@@ -1,6 +1,6 @@
 """Forgetting: the share of the questions' evidence still held when only part of a conversation may stay.
 
-    python -m benchmarks.forgetting
+    python -m benchmarks.forgetting --data <folder>        (or TIERED_MEMORY_DATA)
 
 Every turn is written to long-term memory, nothing is read, and a sweep keeps 10, 25 or 50 %. The mean
 is over questions. "At once" writes the whole conversation on one day (an import), so that the prior
@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 
-from benchmarks.streams import DAY_SECONDS, Conversation, conversations
+from benchmarks.streams import DAY_SECONDS, Conversation, conversations, take_data
 from shared_core import scoring
 from shared_core.eviction.policies import Entries, named
 from shared_core.scoring.salience import ScopeStatistics, salience
@@ -80,8 +81,8 @@ def interval(by_conversation: list[np.ndarray], seed: int = 0) -> tuple[float, f
     return float(low), float(high)
 
 
-def report(name: str, settings: Settings) -> None:
-    sets = conversations(name)
+def report(name: str, data: Path, settings: Settings) -> None:
+    sets = conversations(name, data)
     turns, asked = sum(len(c.turns) for c in sets), sum(len(c.questions) for c in sets)
     print(f"\n{name}: {len(sets)} conversations, {turns} turns, {asked} questions with evidence")
     print(f"{'kept':<24}" + "".join(f"{share:>8.0%}" for share in SHARES))
@@ -102,6 +103,7 @@ def spans(cells: list[list[np.ndarray]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    take_data(parser)
     default = Settings()
     parser.add_argument("--alpha", type=float, default=default.long_term.alpha)
     parser.add_argument("--days", type=float, default=default.long_term.time_scale / DAY_SECONDS, help="time scale")
@@ -111,7 +113,7 @@ def main() -> None:
     settings = dataclasses.replace(default, long_term=rule, decay=given.decay)
     print(f"alpha {rule.alpha:g}, beta {rule.beta:g}, time scale {given.days:g} days, decay {given.decay:g} a day")
     for name in MUST:
-        report(name, settings)
+        report(name, given.data, settings)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 """Conversations as timed streams of turns with the questions asked about them. No measuring here.
 
-The sets are read from ``TIERED_MEMORY_DATA`` (default: ``../shared/data`` beside the project); none of
-their text is kept in the project. What would leak the answer is left out: BEAM's generator marker at the
+The sets are read from the folder that ``--data`` or ``TIERED_MEMORY_DATA`` names; none of their text is
+kept in the project. What would leak the answer is left out: BEAM's generator marker at the
 end of a message, LoCoMo's summaries. A picture's caption stands with its turn.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -16,7 +17,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-DATA = Path(os.environ.get("TIERED_MEMORY_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 SECONDS_A_TURN = 30.0
 DAY_SECONDS = 86_400.0
 _MARKER = re.compile(r"\s*->->.*$")  # on its last line
@@ -50,18 +50,26 @@ class Conversation:
     questions: tuple[Question, ...]
 
 
-def conversations(name: str) -> list[Conversation]:
-    """The conversations of ``"locomo"`` (categories 1 to 4) or ``"beam"``."""
-    return list({"locomo": _locomo, "beam": _beam}[name]())
+def conversations(name: str, data: Path) -> list[Conversation]:
+    """The conversations of ``"locomo"`` (categories 1 to 4) or ``"beam"`` in the folder ``data``."""
+    return list({"locomo": _locomo, "beam": _beam}[name](data / name))
 
 
-def _read(*parts: str) -> Any:
-    return json.loads(DATA.joinpath(*parts).read_text(encoding="utf-8"))
+def take_data(parser: argparse.ArgumentParser) -> None:
+    """Give the parser the ``--data`` argument of every benchmark on real conversations."""
+    named = os.environ.get("TIERED_MEMORY_DATA")
+    parser.add_argument(
+        "--data", type=Path, default=named, required=named is None, help="folder that holds locomo/ and beam/"
+    )
 
 
-def _locomo() -> Iterator[Conversation]:
-    labels = _read("locomo", "evidence_normalised.json")
-    for sample in _read("locomo", "locomo10.json"):
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _locomo(folder: Path) -> Iterator[Conversation]:
+    labels = _read(folder / "evidence_normalised.json")
+    for sample in _read(folder / "locomo10.json"):
         chat, turns, place = sample["conversation"], [], {}
         for number in range(1, len(chat)):
             start = chat.get(f"session_{number}_date_time")
@@ -79,10 +87,10 @@ def _locomo() -> Iterator[Conversation]:
         yield Conversation(sample["sample_id"], tuple(turns), tuple(asked))
 
 
-def _beam() -> Iterator[Conversation]:
+def _beam(folder: Path) -> Iterator[Conversation]:
     """A batch names the day it begins; its messages are spread evenly until the next one, the last over 30 days."""
-    for number in sorted((path.name for path in (DATA / "beam").iterdir()), key=int):
-        batches = [[said for turn in batch["turns"] for said in turn] for batch in _read("beam", number, "chat.json")]
+    for number in sorted((path.name for path in folder.iterdir()), key=int):
+        batches = [[said for turn in batch["turns"] for said in turn] for batch in _read(folder / number / "chat.json")]
         days = [next(said["time_anchor"] for said in batch if said.get("time_anchor")) for batch in batches]
         starts = [datetime.strptime(day, "%B-%d-%Y").replace(tzinfo=UTC).timestamp() for day in days]
         turns, place = [], {}
@@ -94,7 +102,7 @@ def _beam() -> Iterator[Conversation]:
                 at = start + (end - start) * j / len(batch)
                 turns.append(Turn(_MARKER.sub("", said["content"]), said["role"], said["role"], str(i), at))
         asked = []
-        for group in _read("beam", number, "probing_questions.json").values():
+        for group in _read(folder / number / "probing_questions.json").values():
             for probe in group:
                 evidence = sorted({place[i] for i in _flat(probe.get("source_chat_ids")) if i in place})
                 if evidence:
