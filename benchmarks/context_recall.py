@@ -7,7 +7,7 @@ question comes after a turn drawn at random from its last evidence turn to the e
 touches the five resident turns nearest to it. Counted are the share of its evidence still there, before
 the touch; the mean cosine of the five turns with the question (semantic consistency); and the time of a
 question. "Cosine alone" is the rule without a prior: attention is the evidence, 0 until the first touch.
-The priors are those of ``forgetting.py``; nothing is fitted on the conversation measured.
+The priors are the salience of each turn when it comes; nothing is fitted on the conversation measured.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.forgetting import priors
 from benchmarks.streams import Conversation, conversations, take_data
 from shared_core.embedding import Embedder, open_embedder
 from shared_core.eviction.cache import AttentionLRUCache
-from shared_core.text import windows
+from shared_core.scoring.salience import ScopeStatistics, salience
+from shared_core.text import terms, windows
 
 SHARES = (0.10, 0.25, 0.50)
 SECONDS_BETWEEN_TURNS = 10.0
@@ -46,6 +46,18 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+def priors(conversation: Conversation) -> np.ndarray:
+    """The salience of every turn against what its conversation had said before it; shape [turns]."""
+    counts: dict[str, int] = {}
+    worth = []
+    for n, turn in enumerate(conversation.turns):
+        cut = terms(turn.text)
+        worth.append(salience(turn.text, cut, role=turn.role, statistics=ScopeStatistics(n, counts)))
+        for term in set(cut):
+            counts[term] = counts.get(term, 0) + 1
+    return np.array(worth)
 
 
 def replay(
