@@ -32,7 +32,7 @@ CUE_LIMIT: Final = 3.0
 
 WEIGHTS: Final[Mapping[str, float]] = MappingProxyType(
     {
-        "base": -4.7,
+        "base": -4.2,
         "information": 4.0,
         "density": 4.0,
         "self": 0.25,
@@ -91,7 +91,7 @@ _CHINESE: Final[Mapping[str, str]] = {
     "address": "你 你们 您",
     "courtesy": """谢谢 感谢 多谢 好的 好吧 不客气 哈哈 嗯 你好 您好 再见 没关系 没事 太好了 太棒了 真棒 真好 加油 没问题 当然 晚安
         早上好 早安 辛苦了 明白了 知道了 不错 恭喜 是啊 对啊""",
-    "asking": "吗 什么 怎么 为什么 哪 谁 多少 几点 帮我 能不能 可不可以 可以吗 呢 请问",
+    "asking": "吗 什么 怎么 为什么 哪 谁 多少 几点 帮我 翻译 总结一下 解释一下 写一 推荐一 能不能 可不可以 可以吗 呢 请问",
 }
 
 
@@ -103,7 +103,10 @@ _ENGLISH_KIND: Final = _by_word(_ENGLISH)
 _CHINESE_KIND: Final = _by_word(_CHINESE)
 _CHINESE_CUE: Final = re.compile("|".join(sorted(_CHINESE_KIND, key=len, reverse=True)))  # the longest cue wins
 
-_ASKING_FIRST: Final = frozenset("what what's how how's why who who's which where please".split())  # noqa: SIM905
+_ASKING_FIRST: Final = frozenset(
+    """what what's how how's why who who's which where please write rewrite summarize summarise translate explain describe
+    give show tell list suggest recommend find generate create make convert compare calculate fix help""".split()  # noqa: SIM905
+)
 _ASKING_BEFORE_YOU: Final = frozenset("can could would will do did are have".split())  # noqa: SIM905
 _STANDING_FIRST: Final = frozenset({"always", "never", "whenever", "remember"})
 
@@ -120,7 +123,7 @@ def signals(text: str, terms: Sequence[str], *, role: str, statistics: ScopeStat
 
     ``information`` in [0, 1]: the rarities of the first 25 distinct terms, summed and divided by 25, so
     that it grows with what is said and stops growing with length (a character or a pair of characters
-    of Chinese counts as half a term). ``density`` in [0, 1]: their mean.
+    of Chinese counts as half a term), times the share of clauses that tell. ``density`` in [0, 1]: their mean.
     The rarity of a term is ``log((n + 1.5) / (df + 0.5))`` over its value at df = 0: 1 for a term the
     scope has never used, and so for every term of a first memory. ``question`` is the share of clauses
     that ask. The other cues are counts, up to 3, in clauses that do not ask; ``assistant`` is 0 or 1, and
@@ -130,7 +133,8 @@ def signals(text: str, terms: Sequence[str], *, role: str, statistics: ScopeStat
         found = dict.fromkeys((*_CUES, "question"), 0.0) | {"assistant": 1.0}
     else:
         found = _cues(text) | {"assistant": 0.0}
-    found["information"], found["density"] = _rarity(terms, statistics)
+    said, found["density"] = _rarity(terms, statistics)
+    found["information"] = said * (1.0 - found["question"])  # what is asked is not told
     found["base"] = 1.0
     return found
 
@@ -190,6 +194,8 @@ def _cues(text: str) -> dict[str, float]:
                 kinds = [kind for kind in kinds if kind == "courtesy"]
             for kind in kinds:
                 totals[kind] += 1.0
+            if asks and ending[:1] in (":", "："):
+                break  # "Translate this: ..." - what follows is material to work on
         fresh = not ending or ending[0] not in ",;:，、；："
     found = {kind: min(total, CUE_LIMIT) for kind, total in totals.items()}
     found["question"] = asking / max(clauses, 1)

@@ -40,8 +40,11 @@ REQUESTS = [
     "Can you write a short email to the landlord?",
     "What is the capital of Portugal?",
     "Could you explain how tides work, please?",
+    "Write a poem about the sea.",
+    "Translate this: Ines was born in Porto on 3 May 1990 and moved to Lyon last year.",
     "能不能帮我写一封邮件？",
     "今天天气怎么样？",
+    "请翻译：她一九九〇年五月生于波尔图。",
 ]
 PLEASANTRIES = [
     "Thanks, that sounds great!",
