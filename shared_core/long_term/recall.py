@@ -21,7 +21,7 @@ from shared_core.long_term.view import View, visible
 from shared_core.records import Hit, Memory
 from shared_core.scoring.fusion import fuse, total
 from shared_core.storage.base import Access
-from shared_core.text import Signature, estimate_tokens, near_identical, signature
+from shared_core.text import Signature, estimate_tokens, near_identical, signature, terms
 
 _FURTHEST = 256  # how far past 4 k a recall looks for memories that fit and repeat nothing: its cost stays bounded
 _FIRST_LOOK = 32  # rows fetched at once while looking for k hits that are no near-copies of each other
@@ -52,7 +52,7 @@ def recall(
         positions = np.flatnonzero(visible(index, view, scope, store.storage.logs))
         if not len(positions):
             return []
-        found = _score(store, index, positions, query, vector, now)
+        found = _score(store, scope, index, positions, query, vector, now)
         order = np.lexsort((index.ints("row")[positions], -index.floats("at")[positions], -total(found.parts)))
         count = store.settings.count_tokens or estimate_tokens
         hits, picked = _pick(store, scope, index, found, order, k, max_tokens, count)
@@ -62,6 +62,7 @@ def recall(
 
 def _score(
     store: MemoryStore,
+    scope: str,
     index: ScopeIndex,
     positions: Ints,
     query: str,
@@ -69,7 +70,12 @@ def _score(
     now: float,
 ) -> _Found:
     cosines = None if vector is None else index.cosines(vector)[positions]
-    signals = signals_of(index, positions, query, cosines, settings=store.settings, now=now)
+    read = analyse(query, speakers=index.speakers, now=now, zone=store.settings.zone)
+
+    def texts_of(ids: Sequence[str]) -> list[str]:
+        return [memory.text if memory else "" for memory in store.rows.get(scope, ids)]
+
+    signals = signals_of(index, positions, read, cosines, texts_of=texts_of, settings=store.settings, now=now)
     return _Found(positions, fuse(signals, store.settings.recall), cosines)
 
 
@@ -174,13 +180,13 @@ def by_importance(decay: float, now: float) -> Callable[[ScopeIndex, Ints], tupl
 
 
 def by_similarity(
-    vector: npt.NDArray[np.float32] | None, query: str, now: float
+    vector: npt.NDArray[np.float32] | None, query: str
 ) -> Callable[[ScopeIndex, Ints], tuple[Floats, ...]]:
     """Cosine with the query; by its words alone where no model is."""
 
     def rank(index: ScopeIndex, positions: Ints) -> tuple[Floats, ...]:
         if vector is not None:
             return (np.nan_to_num(index.cosines(vector)[positions], nan=-1.0),)
-        return (words_match(index, positions, analyse(query, now=now)),)
+        return (words_match(index, positions, dict.fromkeys(terms(query), 1.0)),)
 
     return rank

@@ -2,46 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
 import numpy as np
 
 from shared_core.long_term.decaying import effective
-from shared_core.long_term.index import Floats, Ints, ScopeIndex
-from shared_core.long_term.query import Query, analyse, closeness
+from shared_core.long_term.index import Floats, Ints, Mask, ScopeIndex
+from shared_core.long_term.query import EXPANSION_MEMORIES, Query, expansion
+from shared_core.long_term.query import closeness as time_closeness
 from shared_core.scoring import recency
-from shared_core.scoring.fusion import Signals
+from shared_core.scoring.fusion import Signals, match, total
 from shared_core.scoring.lexical import bm25
 from shared_core.settings import Settings
+from shared_core.text import terms
+
+TextsOf = Callable[[Sequence[str]], Sequence[str]]
+"""The texts of memories by id, in order; "" for one that cannot be read."""
 
 
 def signals_of(
-    index: ScopeIndex, positions: Ints, query: str, cosines: Floats | None, *, settings: Settings, now: float
+    index: ScopeIndex,
+    positions: Ints,
+    read: Query,
+    cosines: Floats | None,
+    *,
+    texts_of: TextsOf,
+    settings: Settings,
+    now: float,
 ) -> Signals:
     """The signals of the memories at ``positions`` (sorted, Shape [n]) for a query; each array Shape [n].
 
     ``cosines`` has Shape [n] too, or is None without a model. Word statistics are those of these memories.
     """
-    read = analyse(query, speakers=index.speakers, now=now, zone=settings.zone)
-    return Signals(
-        lexical=words_match(index, positions, read),
+    signals = Signals(
+        lexical=words_match(index, positions, dict(zip(read.terms, read.weights, strict=True))),
         semantic=cosines,
         session=index.ints("session")[positions] if index.sessions else None,
         role=index.ints("role")[positions],
         speaker=_said_by(index, positions, read),
         question=index.mask("question")[positions],
         answers=index.mask("tells_time")[positions] if read.asks_time else None,
-        when=closeness(index.floats("at")[positions], read.spans) if read.spans else None,
+        when=time_closeness(index.floats("at")[positions], read.spans) if read.spans else None,
         recency=recency(now - index.floats("last_accessed")[positions], settings.long_term.time_scale),
         importance=effective(index, settings.decay, now)[positions],
     )
+    return _expanded(index, positions, read, signals, texts_of, settings)
 
 
-def words_match(index: ScopeIndex, positions: Ints, read: Query) -> Floats:
-    """BM25 of the query's terms, Shape [n]."""
+def words_match(index: ScopeIndex, positions: Ints, weights: Mapping[str, float]) -> Floats:
+    """BM25 of these terms, each counting its weight; Shape [n]."""
     among = None if len(positions) == index.n else positions
-    return bm25(index.postings(read.terms, among), index.floats("length")[positions])
+    lengths = index.floats("length")[positions]
+    return bm25(index.postings(list(weights), among), lengths, weights=list(weights.values()))
 
 
-def _said_by(index: ScopeIndex, positions: Ints, read: Query) -> np.ndarray[tuple[int], np.dtype[np.bool_]] | None:
+def _expanded(
+    index: ScopeIndex, positions: Ints, read: Query, signals: Signals, texts_of: TextsOf, settings: Settings
+) -> Signals:
+    """The signals with a second look by words that the best matches share (``query.expansion``)."""
+    if not settings.recall.expansion:
+        return signals
+    own = total(match(signals, settings.recall))
+    count = min(EXPANSION_MEMORIES, len(own))
+    top = np.argpartition(-own, count - 1)[:count]
+    top = top[np.lexsort((top, -own[top]))]
+    best = [int(i) for i in top if own[i] > 0.0]
+    said = [terms(text) for text in texts_of([index.ids[positions[i]] for i in best])]
+    words = expansion(read, zip((float(own[i]) for i in best), said, strict=True), df=index.df, n=len(positions))
+    return replace(signals, expansion=words_match(index, positions, words)) if words else signals
+
+
+def _said_by(index: ScopeIndex, positions: Ints, read: Query) -> Mask | None:
     if not read.speakers:
         return None
     codes = [index.speakers[speaker] for speaker in read.speakers]

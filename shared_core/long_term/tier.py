@@ -135,7 +135,7 @@ class LongTerm:
         """The memories nearest in meaning to the query (by its words where no model is)."""
         now = self._clock()
         vector = self._store.vectors.of_query(query)
-        return self._retrieve(recalling.by_similarity(vector, query, now), scope, limit, now=now)
+        return self._retrieve(recalling.by_similarity(vector, query), scope, limit, now=now)
 
     def _retrieve(
         self,
