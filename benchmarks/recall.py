@@ -50,8 +50,10 @@ def ranker(conversation: Conversation, embedder: Embedder | None) -> Callable[[Q
 
 
 def baselines(conversation: Conversation, embedder: Embedder | None) -> dict[str, Callable[[Question], Ranking]]:
-    """The plain methods: stemmed BM25 with stop words; cosine of the best window; and, as in LangChain's
-    TimeWeightedVectorStoreRetriever, cosine + 0.99 ** hours passed."""
+    """The plain methods: stemmed BM25 with stop words; cosine of the best window; and the TimeWeighted formula.
+
+    The last is that of LangChain's TimeWeightedVectorStoreRetriever: cosine + 0.99 ** hours passed.
+    """
     ids = [item["id"] for item in conversation.items]
     at = np.array([item["at"] for item in conversation.items])
     cut = [terms(item["text"]) for item in conversation.items]
