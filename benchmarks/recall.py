@@ -52,11 +52,14 @@ def ranker(conversation: Conversation, embedder: Embedder | None) -> Callable[[Q
 def baselines(conversation: Conversation, embedder: Embedder | None) -> dict[str, Callable[[Question], Ranking]]:
     """The plain methods: stemmed BM25 with stop words; cosine of the best window; and the TimeWeighted formula.
 
-    The last is that of LangChain's TimeWeightedVectorStoreRetriever: cosine + 0.99 ** hours passed.
+    They get the speaker's name with the text, as people index chats. The last is that of LangChain's TimeWeightedVectorStoreRetriever: cosine + 0.99 ** hours passed.
     """
     ids = [item["id"] for item in conversation.items]
     at = np.array([item["at"] for item in conversation.items])
-    cut = [terms(item["text"]) for item in conversation.items]
+    texts = [
+        f"{item['speaker']}: {item['text']}" if item.get("speaker") else item["text"] for item in conversation.items
+    ]
+    cut = [terms(text) for text in texts]
     lengths = np.array([len(words) for words in cut], dtype=np.float64)
     counts: dict[str, dict[int, int]] = {}
     for i, words in enumerate(cut):
@@ -73,7 +76,7 @@ def baselines(conversation: Conversation, embedder: Embedder | None) -> dict[str
 
     if embedder is None:
         return {"BM25 alone": lexical}
-    pieces = [windows(item["text"]) for item in conversation.items]
+    pieces = [windows(text) for text in texts]
     matrix = embedder.embed([piece for some in pieces for piece in some])
     starts = np.cumsum([0, *(len(some) for some in pieces[:-1])])
 
