@@ -57,7 +57,7 @@ class RecallWeights:
     second_neighbour: float = 0.1
     session: float = 0.5
     speaker: float = 0.6
-    role: float = 0.5
+    role: float = 0.6
     question: float = 0.12
     answers: float = 0.35
     when: float = 0.8

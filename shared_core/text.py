@@ -70,10 +70,13 @@ def terms(text: str) -> list[str]:
     for piece in _PIECES.finditer(fold(text)):
         run = piece["unspaced"]
         if run:
+            before = len(out)
             for part in _CJK_STOPS.split(run):
                 kept = [ch not in CJK_STOP_WORDS for ch in part]
                 out += [ch for ch, keep in zip(part, kept, strict=True) if keep]
                 out += [part[i : i + 2] for i in range(len(part) - 1) if kept[i] and kept[i + 1]]
+            if len(out) == before:  # function words alone: better found by them than not at all
+                out += [run[i : i + 2] for i in range(len(run) - 1)]
             continue
         for part in re.split("['’]", piece[0]):
             if part not in STOP_WORDS:

@@ -171,7 +171,7 @@ _EXPRESSIONS = re.compile(
     | \b(?P<d1>\d\d?)(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<m1>{_MONTH})\b(?:,?\s+(?P<y1>(?:19|20)\d\d))?
     | \b(?P<m2>{_MONTH})\s+(?P<d2>\d\d?)(?:st|nd|rd|th)?\b(?!\s*(?:am|pm|:))(?:,?\s+(?P<y2>(?:19|20)\d\d))?
     | \b(?P<m3>{_MONTH}),?\s+(?:of\s+)?(?P<y3>(?:19|20)\d\d)\b
-    | \b(?:in|during|of|since|by|from|until|this|last|early|mid|late)[\s-]+(?P<m4>{_MONTH})\b
+    | \b(?:in|during|of|since|by|from|until|this|last|early|mid|late)[\s-]+(?P<m4>{_MONTH})\b(?!,?\s+(?:of\s+)?\d)
     | \b(?:the\s+)?(?P<season>spring|summer|fall|autumn|winter)(?:\s+of)?\s+(?P<ys>(?:19|20)\d\d)\b
     | (?P<y5>(?:19|20)\d\d)年(?:(?P<zm1>\d\d?)月(?:份)?(?:(?P<zd1>\d\d?)[日号])?)?
     | (?P<zm2>\d\d?|十[一二]|[一二三四五六七八九十])月(?:份)?(?:(?P<zd2>\d\d?)[日号])?
