@@ -16,9 +16,6 @@ from itertools import pairwise
 
 import snowballstemmer
 
-TERMS_VERSION = 1
-"""Moves when ``terms`` changes what it returns; stored with an index, so that an old one is cut anew."""
-
 STOP_WORDS = frozenset(
     """a about above after again all also am an and any are as at be because been before being below between both but by
     can could did do does doing don down during each few for from further had has have having he her here hers herself

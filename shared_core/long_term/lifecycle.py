@@ -58,5 +58,5 @@ def sweep(
             store.rows.delete(scope, ids)
         else:
             store.rows.set_status(scope, ids, "archived")
-        store.counts["evicted"] += len(ids)
+        store.count(evicted=len(ids))
     return SweepReport(tuple(hits), kept, dry_run)

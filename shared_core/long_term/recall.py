@@ -53,11 +53,23 @@ def recall(
         if not len(positions):
             return []
         found = _score(store, scope, index, positions, query, vector, now)
-        order = np.lexsort((index.ints("row")[positions], -index.floats("at")[positions], -total(found.parts)))
+        order = _best_first(
+            total(found.parts), index.floats("at")[positions], index.ints("row")[positions], _FURTHEST + 4 * k
+        )
         count = store.settings.count_tokens or estimate_tokens
         hits, picked = _pick(store, scope, index, found, order, k, max_tokens, count)
         _note(store, scope, index, hits, picked, found, now)
         return hits
+
+
+def _best_first(scores: Floats, at: Floats, rows: Ints, most: int) -> Ints:
+    """Indexes of the ``most`` best, best first; ties go to the later event, then to the earlier row."""
+    some = np.arange(len(scores))
+    if len(scores) > most:
+        least = np.partition(scores, len(scores) - most)[len(scores) - most]
+        some = np.flatnonzero(scores >= least)  # all ties of the last one are still in
+    order: Ints = some[np.lexsort((rows[some], -at[some], -scores[some]))][:most]
+    return order
 
 
 def _score(
@@ -87,7 +99,7 @@ def _pick(
     picked: list[int] = []
     shown: dict[tuple[object, ...], list[Signature]] = {}
     left = max_tokens
-    for i, memory in _in_order(store, scope, index, found.positions, order[: _FURTHEST + 4 * k]):
+    for i, memory in _in_order(store, scope, index, found.positions, order):
         mark = signature(memory.text)
         alike = shown.setdefault((memory.role, memory.speaker, mark.exact), [])
         if any(near_identical(mark, other) for other in alike):
@@ -142,8 +154,7 @@ def _note(
         evidence = None if cosine is None or np.isnan(cosine) else min(max(cosine, 0.0), 1.0)
         accesses.append(Access(hit.memory.id, now, 1, evidence))
     store.seen(scope, index, accesses)
-    store.counts["recalls"] += 1
-    store.counts["recalled"] += len(hits)
+    store.count(recalls=1, recalled=len(hits))
 
 
 def retrieve(

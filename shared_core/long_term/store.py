@@ -47,8 +47,8 @@ class MemoryStore:
         self._lock = threading.Lock()
         self._indexes: dict[str, ScopeIndex] = {}
         self._pending: dict[str, dict[str, Access]] = {}
-        self.counts: Counter[str] = Counter()
-        self.vectors = TextVectors(storage, embedder, max_windows=settings.max_windows, counts=self.counts)
+        self._counts: Counter[str] = Counter()
+        self.vectors = TextVectors(storage, embedder, max_windows=settings.max_windows, count=self.count)
         _stores.add(self)
 
     # -- reading -----------------------------------------------------------------------------------
@@ -173,8 +173,8 @@ class MemoryStore:
             )
         with self._flushing() as accesses:
             stored = self.rows.add(items, accesses)
-        for _, new in stored:
-            self.counts["remembered" if new else "strengthened"] += 1
+        fresh = sum(new for _, new in stored)
+        self.count(remembered=fresh, strengthened=len(stored) - fresh)
         return [memory for memory, _ in stored]
 
     def replace(self, id: str, draft: Draft, *, now: float) -> Memory:
@@ -203,7 +203,7 @@ class MemoryStore:
             with self._lock:
                 dropped = sum(len(waiting) for waiting in self._pending.values())
                 self._pending.clear()
-            self.counts["accesses_dropped"] += dropped
+            self.count(accesses_dropped=dropped)
             if not self.storage.read_only:
                 _log.warning("the times and counts of %d reads could not be written: %s", dropped, error)
 
@@ -221,6 +221,16 @@ class MemoryStore:
                     for id, access in waiting.items():
                         newer[id] = _joined(access, newer[id]) if id in newer else access
             raise
+
+    def count(self, **events: int) -> None:
+        """Count events since opening; no thread's are lost."""
+        with self._lock:
+            self._counts.update(events)
+
+    def counted(self, name: str) -> int:
+        """How many events of this name were counted."""
+        with self._lock:
+            return self._counts[name]
 
     def forget_index(self, scope: str) -> None:
         """Drop the scope's arrays and waiting read facts from this process."""

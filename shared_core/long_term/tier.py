@@ -218,7 +218,7 @@ class LongTerm:
             "remembered", "strengthened", "recalls", "recalled", "evicted", "accesses_dropped",
             "embedding_failures", "foreign_model",
         )  # fmt: skip
-        return {name: self._store.counts[name] for name in names}
+        return {name: self._store.counted(name) for name in names}
 
     def flush(self) -> None:
         """Write down the read facts that wait for the next write."""

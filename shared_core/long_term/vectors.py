@@ -6,14 +6,13 @@ Whatever the model raises, memories are still written and read. No index and no 
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from shared_core.embedding.base import Embedder, Vectors, checked
+from shared_core.embedding.base import Embedder, Vectors
 from shared_core.errors import EmbedderMismatch, StorageError
 from shared_core.long_term.index import ScopeIndex
 from shared_core.storage.base import Storage
@@ -24,14 +23,17 @@ _BATCH = 256  # texts embedded between two commits, so that an interrupted fill 
 
 
 class TextVectors:
-    """What one model makes of the texts of one storage. ``counts`` takes note of failures."""
+    """What one model makes of the texts of one storage. ``count`` takes note of failures."""
 
-    def __init__(self, storage: Storage, embedder: Embedder | None, *, max_windows: int, counts: Counter[str]) -> None:
+    def __init__(
+        self, storage: Storage, embedder: Embedder | None, *, max_windows: int, count: Callable[..., None]
+    ) -> None:
         self._storage = storage
         self._rows = storage.memories
         self._embedder = embedder
         self._max_windows = max_windows
-        self._counts = counts
+        self._count = count
+        self._warned = False
         self._refused: dict[str, set[int]] = {}
         self._batch = _BATCH
 
@@ -67,10 +69,9 @@ class TextVectors:
         if embedder is None or not texts:
             return None
         try:
-            answer = embedder.embed(texts, query=query)
-            return checked(answer, len(texts), dimension=embedder.dimension, source=embedder.fingerprint)
+            return embedder.embed(texts, query=query)
         except Exception as error:  # noqa: BLE001 - whatever a model raises, memories must still be written and read
-            self._counts["embedding_failures"] += 1
+            self._count(embedding_failures=1)
             _log.warning("embedding failed, going on without vectors: %s: %s", type(error).__name__, error)
             return None
 
@@ -95,9 +96,10 @@ class TextVectors:
             return False
         stored = self._rows.claim_embedder(self._embedder.fingerprint, self._embedder.dimension, wait=wait)
         if stored[0] != self._embedder.fingerprint:
-            if not self._counts["foreign_model"]:
+            if not self._warned:
+                self._warned = True
                 _log.warning("going on without vectors: %s", _mismatch(stored[0], self._embedder.fingerprint))
-            self._counts["foreign_model"] += 1
+            self._count(foreign_model=1)
             return False
         return True
 

@@ -95,23 +95,38 @@ class ToolCache:
 
     # Calling
 
-    def call(self, name: str, args: Mapping[str, Any], fn: Callable[..., Any], *, scope: str | None = None) -> Any:
+    def call(
+        self,
+        name: str,
+        args: Mapping[str, Any],
+        fn: Callable[..., Any],
+        *,
+        scope: str | None = None,
+        form: str = "",
+    ) -> Any:
         """The kept result of this call, or that of ``fn(**args)``, which is then kept.
 
         What ``fn`` raises is raised and never kept. ``fn`` may return ``Uncached(value)`` to hand a value out
-        without keeping it.
+        without keeping it. ``form`` names the shape in which ``fn`` returns results, for callers that dress
+        them up: results in different forms stand beside each other and are invalidated together.
         """
         if tools.is_async(fn):
             raise InvalidInput(
                 f"tools.call: expected a plain function for {name!r}, got a coroutine function; use acall"
             )
-        return self._run(*self._prepare(name, args, tools.defaults(fn), scope), lambda: fn(**args))
+        return self._run(*self._prepare(name, args, tools.defaults(fn), scope, form=form), lambda: fn(**args))
 
     async def acall(
-        self, name: str, args: Mapping[str, Any], fn: Callable[..., Any], *, scope: str | None = None
+        self,
+        name: str,
+        args: Mapping[str, Any],
+        fn: Callable[..., Any],
+        *,
+        scope: str | None = None,
+        form: str = "",
     ) -> Any:
         """``call`` without blocking the loop: ``fn`` is a coroutine function, or a plain one for a thread."""
-        prepared = self._prepare(name, args, tools.defaults(fn), scope)
+        prepared = self._prepare(name, args, tools.defaults(fn), scope, form=form)
         return await self._arun(*prepared, lambda: fn(**args), hop=not tools.is_async(fn))
 
     def wrap(self, fn: F, *, name: str | None = None, scope: str | None = None, **register: Any) -> F:
@@ -167,6 +182,7 @@ class ToolCache:
         defaults: tools.Defaults,
         scope: str | None,
         policy: Policy | None = None,
+        form: str = "",
     ) -> tuple[_Prepared, Call | None]:
         """What is known before anything runs. The call is None if it is to be executed whatever is kept."""
         scope = self._scope_of(scope)
@@ -185,7 +201,7 @@ class ToolCache:
         if policy.kept:
             try:
                 reach = Reach(name, made, space, scope, tools.resources(policy.reads, full))
-                call = Call(digest(made, policy.version, policy.identity, space, scope), reach, policy)
+                call = Call(digest(made, policy.version, policy.identity, form, space, scope), reach, policy)
             except tools.UnclearResources:
                 pass
         return _Prepared(policy, full, space), call

@@ -13,7 +13,11 @@ from hypothesis import strategies as st
 from shared_core import InvalidInput, arguments
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(st.characters()),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters()),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=10,
 )
@@ -68,7 +72,11 @@ def test_what_is_no_share_is_refused(value):
         arguments.unit("importance", value)
 
 
-@given(st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=5, minutes=30)), timezone(-timedelta(hours=11))])))
+@given(
+    st.datetimes(
+        timezones=st.sampled_from([UTC, timezone(timedelta(hours=5, minutes=30)), timezone(-timedelta(hours=11))])
+    )
+)
 def test_an_aware_datetime_is_its_epoch_seconds(value):
     assert arguments.instant("at", value) == pytest.approx((value - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
 
@@ -91,7 +99,7 @@ def test_a_ttl_is_seconds_or_none(value, expected):
 
 @pytest.mark.parametrize("value", [-1, math.nan, math.inf, True, "600", 10**400])
 def test_what_is_no_ttl_is_refused(value):
-    with pytest.raises(InvalidInput, match="ttl: expected seconds, 0 .do not store. or None .no expiry."):
+    with pytest.raises(InvalidInput, match=r"ttl: expected seconds, 0 .do not store. or None .no expiry."):
         arguments.ttl("ttl", value)
 
 

@@ -161,7 +161,7 @@ def test_a_disk_that_is_full_is_an_error_and_what_was_there_stays(path):
     with open_plain(path) as memory:
         with memory.storage._connections.write() as db:
             db.execute(f"PRAGMA max_page_count = {db.execute('PRAGMA page_count').fetchone()[0] + 2}")
-        with pytest.raises(StorageError, match="full.*nothing was written by this call.*free some disk space"):
+        with pytest.raises(StorageError, match=r"full.*nothing was written by this call.*free some disk space"):
             memory.remember_many([{"text": "x" * 100_000 + str(i)} for i in range(10)])
         assert {hit.memory.id for hit in memory.recall("fact")} == {"0", "1", "2"}
         with memory.storage._connections.write() as db:

@@ -17,7 +17,9 @@ def seen(memory, session=None, query="where does Ada live?", **view):
 def tell(memory, text, session="s", **facts):
     """Write one memory under a new node at the head of the session, as the end of a turn does."""
     node = memory.context(session).append(said("user", text))
-    (kept,) = memory.long_term.remember_under([({"text": text, "session": session, **facts}, Source(session, node))], scope="ada")
+    (kept,) = memory.long_term.remember_under(
+        [({"text": text, "session": session, **facts}, Source(session, node))], scope="ada"
+    )
     return kept
 
 

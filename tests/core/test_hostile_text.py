@@ -56,7 +56,7 @@ def test_any_text_is_stored_and_recalled_or_refused_whole(shared, text):
     try:
         kept = shared.remember(text)
     except InvalidInput as error:
-        assert not text.strip() or "surrogate" in str(error)
+        assert not text.strip() or "surrogate" in str(error)  # noqa: PT017 - being refused is one of two right outcomes
         assert shared.storage.memories.version("a") == before
         return
     assert shared.get(kept.id) == kept
@@ -73,7 +73,7 @@ def test_any_query_is_answered(shared, query, session):
     try:
         hits = shared.recall(query, session=session or None)
     except InvalidInput as error:
-        assert "session: expected" in str(error)
+        assert "session: expected" in str(error)  # noqa: PT017 - being refused is one of two right outcomes
         return
     assert [hit.memory.id for hit in hits] == ["tea"]
     assert shared.turns.begin(query).ids == ("tea",)

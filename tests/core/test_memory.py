@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shared_core import (
     Closed,
@@ -19,6 +21,7 @@ from shared_core import (
     StorageError,
     TieredMemory,
 )
+from shared_core.long_term.recall import _best_first
 
 DAY = 86_400.0
 
@@ -34,7 +37,13 @@ def test_what_is_remembered_is_recalled_at_once(memory, clock):
     kept = memory.remember("I take my coffee black.")
     (hit,) = memory.recall("how does she like coffee?")
     assert hit.memory == kept
-    assert (kept.scope, kept.role, kept.status, kept.at, kept.created_at) == ("ada", "user", "active", clock.now, clock.now)
+    assert (kept.scope, kept.role, kept.status, kept.at, kept.created_at) == (
+        "ada",
+        "user",
+        "active",
+        clock.now,
+        clock.now,
+    )
 
 
 def test_every_field_comes_back_as_given(memory):
@@ -43,7 +52,13 @@ def test_every_field_comes_back_as_given(memory):
         subject="tea", pinned=True, metadata={"deep": [1, {"z": None}]}, id="mine",
     )  # fmt: skip
     assert kept == memory.get("mine")
-    assert (kept.role, kept.speaker, kept.session, kept.tags, kept.importance) == ("assistant", "Bob", "s", ("x", "y"), 0.25)
+    assert (kept.role, kept.speaker, kept.session, kept.tags, kept.importance) == (
+        "assistant",
+        "Bob",
+        "s",
+        ("x", "y"),
+        0.25,
+    )
     assert (kept.at, kept.subject, kept.pinned, kept.metadata) == (12.5, "tea", True, {"deep": [1, {"z": None}]})
 
 
@@ -161,7 +176,9 @@ def test_a_store_of_one_recalls_it(memory):
 
 
 def test_k_bounds_the_hits(memory):
-    memory.remember_many([{"text": f"Cat number {i} is called {name}."} for i, name in enumerate(["Tom", "Kit", "Ivy"])])
+    memory.remember_many(
+        [{"text": f"Cat number {i} is called {name}."} for i, name in enumerate(["Tom", "Kit", "Ivy"])]
+    )
     assert [len(memory.recall("cat", k=k)) for k in (0, 1, 2, 3, 100)] == [0, 1, 2, 3, 3]
     with pytest.raises(ValueError, match="k: expected 0 or more, got -1"):
         memory.recall("cat", k=-1)
@@ -190,6 +207,13 @@ def test_the_same_question_gets_the_same_answer_from_every_process(open_memory):
     assert again == first
 
 
+@given(st.lists(st.tuples(*[st.sampled_from([0.0, 0.5, 1.0])] * 2), max_size=30), st.integers(1, 40))
+def test_the_best_come_first_and_ties_go_to_the_later_event_then_to_the_earlier_memory(facts, most):
+    scores, at = (np.array([fact[i] for fact in facts], dtype=np.float64) for i in (0, 1))
+    expected = sorted(range(len(facts)), key=lambda i: (-scores[i], -at[i], i))[:most]
+    assert _best_first(scores, at, np.arange(len(facts)), most).tolist() == expected
+
+
 def test_time_bounds_are_half_open(memory):
     for at in (10.0, 20.0, 30.0):
         memory.remember(f"It was {at:.0f} o'clock.", at=at)
@@ -207,7 +231,9 @@ def test_time_bounds_are_half_open(memory):
 
 
 def test_any_of_the_tags_is_enough_and_they_are_exact(memory):
-    memory.remember_many([{"text": t, "tags": tags} for t, tags in [("one", ["x"]), ("two", ["y", "z"]), ("three", ["X"])]])
+    memory.remember_many(
+        [{"text": t, "tags": tags} for t, tags in [("one", ["x"]), ("two", ["y", "z"]), ("three", ["X"])]]
+    )
 
     def seen(tags):
         return sorted(texts(memory.recall("number", tags=tags)))
@@ -409,7 +435,9 @@ def test_a_clock_set_back_does_not_hide_the_newest(memory, clock):
 
 
 def test_superseding_keeps_who_said_it_and_what_hangs_on_it(memory):
-    memory.remember("Old.", id="1", role="assistant", speaker="Bob", session="s", tags=["x"], pinned=True, metadata={"a": 1})
+    memory.remember(
+        "Old.", id="1", role="assistant", speaker="Bob", session="s", tags=["x"], pinned=True, metadata={"a": 1}
+    )
     new = memory.supersede("1", "New.")
     assert (new.role, new.speaker, new.session, new.tags, new.pinned, new.metadata) == (
         "assistant", "Bob", "s", ("x",), True, {"a": 1},
@@ -470,7 +498,9 @@ def test_ties_go_to_the_least_recently_used_then_to_the_oldest(memory, clock):
 
 def test_a_sweep_keeps_to_bytes(open_memory):
     memory = open_memory(embedder="none")
-    memory.remember_many([{"text": "x" * 100, "id": "long", "importance": 1.0}, {"text": "y" * 10, "id": "short", "importance": 0.0}])
+    memory.remember_many(
+        [{"text": "x" * 100, "id": "long", "importance": 1.0}, {"text": "y" * 10, "id": "short", "importance": 0.0}]
+    )
     assert [hit.memory.id for hit in memory.sweep(max_bytes=105).victims] == ["short"]
     assert memory.sweep(max_bytes=100).victims == ()
 
@@ -550,8 +580,8 @@ def test_a_call_needs_a_scope_or_a_default(open_memory):
         lambda: memory.forget("1"),
         lambda: memory.get("1"),
         lambda: memory.pin("1"),
-        lambda: memory.sweep(),
-        lambda: memory.long_term.list(),
+        memory.sweep,
+        memory.long_term.list,
         lambda: memory.context("s"),
         lambda: memory.turns.begin("x"),
         lambda: memory.turns.end([], session="s"),
@@ -574,7 +604,7 @@ def test_closing_twice_is_fine_and_use_after_it_is_named(memory):
         lambda: memory.forget("1"),
         lambda: memory.pin("1"),
         lambda: memory.sweep(max_memories=0),
-        lambda: memory.long_term.list(),
+        memory.long_term.list,
         lambda: window.append({"role": "user", "content": "x"}),
         window.history,
     ]

@@ -99,7 +99,7 @@ def test_a_memory_that_comes_back_from_the_archive_is_recalled_again(open_memory
 def test_another_process_that_replaces_the_model_leaves_this_one_right(open_memory):
     one = open_memory()
     one.remember("I like tea.")
-    assert one.recall("tea")[0].parts["semantic"] is not None
+    assert "semantic" in one.recall("tea")[0].parts
     other = open_memory(embedder=HashEmbedder(32), reembed=True)
     assert other.recall("tea")[0].memory.text == "I like tea."
     assert one.recall("tea")[0].memory.text == "I like tea."
@@ -172,6 +172,8 @@ def test_twenty_threads_on_one_memory_lose_nothing(open_memory):
     assert len(kept) == 201
     (shared,) = [item for item in kept if item.text == "said by all"]
     assert shared.access_count >= 199
+    counted = memory.stats()["long_term"]
+    assert (counted["remembered"], counted["strengthened"], counted["recalls"]) == (201, 199, 200)
     assert len(memory.context("s").history()) == 200
 
 
@@ -249,11 +251,14 @@ def test_vectors_that_could_not_be_written_wait_for_the_next_recall(open_memory,
     memory = open_memory()
     held = sqlite3.connect(tmp_path / "memory.db", isolation_level=None)
     held.execute("BEGIN IMMEDIATE")
+    statements = []
+    memory.storage._connections._own_writer().set_trace_callback(statements.append)
     try:
         assert memory.recall("tea")[0].memory.id == "1"
     finally:
         held.execute("ROLLBACK")
         held.close()
+    assert statements.index("PRAGMA busy_timeout = 0") < statements.index("BEGIN IMMEDIATE")
     memory.recall("tea")
     memory.close()
     assert check_agreement(tmp_path / "memory.db") == {"1"}

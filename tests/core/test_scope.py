@@ -9,7 +9,28 @@ from hypothesis import strategies as st
 from shared_core import Blob, InvalidInput, NotFound, TieredMemory
 from shared_core.testing.embedders import HashEmbedder
 
-LOOKALIKES = ["a", "A", "a ", " a", "ab", "a\0", "a\0b", "а", "ａ", "é", "e\u0301", "%", "_", "*", "a%", "a'", 'a"', "🙂", "ß", "ss"]
+LOOKALIKES = [
+    "a",
+    "A",
+    "a ",
+    " a",
+    "ab",
+    "a\0",
+    "a\0b",
+    "а",
+    "ａ",
+    "é",
+    "e\u0301",
+    "%",
+    "_",
+    "*",
+    "a%",
+    "a'",
+    'a"',
+    "🙂",
+    "ß",
+    "ss",
+]
 scopes = st.one_of(st.sampled_from(LOOKALIKES), st.text(st.characters(codec="utf-8"), min_size=1, max_size=5))
 SECRET, OPEN = "the zebra sleeps in the cellar", "the train leaves at noon"
 
@@ -48,7 +69,9 @@ def read_everything(memory, scope):
 def test_no_public_read_shows_another_scope(one, other):
     assume(one != other)
     numbers = itertools.count()
-    with TieredMemory.open(":memory:", embedder=HashEmbedder(), clock=lambda: 1.0, ids=lambda: f"i{next(numbers)}") as memory:
+    with TieredMemory.open(
+        ":memory:", embedder=HashEmbedder(), clock=lambda: 1.0, ids=lambda: f"i{next(numbers)}"
+    ) as memory:
         for scope, text in ((one, SECRET), (other, OPEN)):
             memory.remember(text, scope=scope, id="same", tags=["t"], session="s", subject="x")
             memory.turns.end([{"role": "user", "content": text}], scope=scope, session="s")

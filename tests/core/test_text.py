@@ -102,7 +102,16 @@ def test_a_long_text_has_its_end_in_a_window():
 
 @pytest.mark.parametrize(
     ("text", "tokens"),
-    [("", 0), ("hello", 1), ("hello world", 2), ("internationalisation", 4), ("1234567", 3), ("a\n\nb", 3), ("咖啡", 4), ("🙂", 2)],
+    [
+        ("", 0),
+        ("hello", 1),
+        ("hello world", 2),
+        ("internationalisation", 4),
+        ("1234567", 3),
+        ("a\n\nb", 3),
+        ("咖啡", 4),
+        ("🙂", 2),
+    ],
 )
 def test_the_estimate_of_tokens_by_hand(text, tokens):
     assert t.estimate_tokens(text) == tokens
