@@ -417,7 +417,7 @@ def test_a_clock_set_back_expires_what_would_otherwise_never_expire():
 
 def test_results_in_different_forms_stand_beside_each_other_and_go_together(clock):
     """Two frameworks dress the same tool's result up differently: neither may be handed the other's."""
-    cache = ToolCache(settings=Settings(), clock=clock, blobs=None, scope_of=lambda scope: scope or "ada")
+    cache = tool_cache(clock)
     cache.register("read")
     assert cache.call("read", {"id": 1}, lambda id: {"content": id}, form="one") == {"content": 1}
     assert cache.call("read", {"id": 1}, lambda id: {"blocks": [id]}, form="other") == {"blocks": [1]}
