@@ -13,6 +13,7 @@ from shared_core import MissingExtra
 
 if TYPE_CHECKING:
     from llama_index_tiered_memory.agent_tools import memory_tools
+    from llama_index_tiered_memory.async_chat_store import TieredAsyncChatStore
     from llama_index_tiered_memory.chat_store import TieredChatStore
     from llama_index_tiered_memory.kv_store import TieredKVStore
     from llama_index_tiered_memory.memory_block import TieredMemoryBlock
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from llama_index_tiered_memory.tools import cached_tools
 
 _HOME = {
+    "TieredAsyncChatStore": "async_chat_store",
     "TieredChatStore": "chat_store",
     "TieredKVStore": "kv_store",
     "TieredMemoryBlock": "memory_block",
@@ -29,6 +31,7 @@ _HOME = {
 }
 
 __all__ = [
+    "TieredAsyncChatStore",
     "TieredChatStore",
     "TieredKVStore",
     "TieredMemoryBlock",

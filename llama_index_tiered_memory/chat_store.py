@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.storage.chat_store.base import BaseChatStore
@@ -28,7 +28,6 @@ class TieredChatStore(BaseChatStore):
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
-    prefix: ClassVar[str] = _PREFIX
 
     memory: TieredMemory = Field(exclude=True, description="The memory whose conversation log holds the histories.")
     scope: Any = Field(default=None, description="Whose histories; None is the memory's default scope.")
@@ -51,7 +50,7 @@ class TieredChatStore(BaseChatStore):
         return "TieredChatStore"
 
     @model_serializer(mode="plain")
-    def custom_model_dump(self) -> dict[str, Any]:
+    def custom_model_dump(self) -> dict[str, Any]:  # type: ignore[override]
         """The address of the histories: class name, location and scope."""
         return {**address(self.memory, self.scope), "class_name": self.class_name()}
 
@@ -121,4 +120,4 @@ class TieredChatStore(BaseChatStore):
         return type(self)(memory=self.memory, scope=self.scope)  # the messages are in the file, the same for both
 
 
-RECOGNIZED_CHAT_STORES[TieredChatStore.class_name()] = TieredChatStore
+RECOGNIZED_CHAT_STORES[TieredChatStore.class_name()] = TieredChatStore  # type: ignore[assignment]

@@ -42,6 +42,7 @@ _BLOCKS: dict[str, type[BaseModel]] = {
 _CALL = {"tool_call_id": "id", "tool_name": "name", "tool_kwargs": "input"}
 _CALL_BACK = {plain: own for own, plain in _CALL.items()}
 _PLAIN = (type(None), bool, int, float, str, bytes, bytearray, date, datetime, time, timedelta, Decimal, UUID)
+_BINARY = {"image", "audio", "video", "data"}
 _LIFTED = ("tool_call_id", "tool_calls")  # where OpenAI's shape, and so the core, looks for them
 _SAID_BY = {"chatbot": "assistant", "model": "assistant"}
 
@@ -49,7 +50,7 @@ _SAID_BY = {"chatbot": "assistant", "model": "assistant"}
 def to_plain(message: ChatMessage) -> dict[str, Any]:
     """The message as a plain dict that ``to_message`` turns back. InvalidInput if something in it is no JSON."""
     try:
-        dumped = message.model_dump(mode="json")
+        dumped = _with_infinities(message.model_dump(mode="json"), message.model_dump())
     except ValueError as error:  # PydanticSerializationError is one
         raise InvalidInput(f"message: expected values that JSON can carry, got {error}") from error
     extra = dumped["additional_kwargs"]
@@ -58,6 +59,17 @@ def to_plain(message: ChatMessage) -> dict[str, Any]:
     plain = {"role": dumped["role"], "content": blocks[0]["text"] if only_text else [_plain_block(b) for b in blocks]}
     plain |= {name: extra.pop(name) for name in _LIFTED if name in extra}
     return plain | {"additional_kwargs": extra} if extra else plain
+
+
+def _with_infinities(dumped: Any, given: Any) -> Any:
+    """The JSON dump with the floats that pydantic writes as null: infinite ones and NaN (log probabilities)."""
+    if dumped is None and isinstance(given, float):
+        return given
+    if isinstance(dumped, dict) and isinstance(given, dict):
+        return {key: _with_infinities(value, given.get(key)) for key, value in dumped.items()}
+    if isinstance(dumped, list) and isinstance(given, list | tuple) and len(dumped) == len(given):
+        return [_with_infinities(value, origin) for value, origin in zip(dumped, given, strict=True)]
+    return dumped
 
 
 def to_message(plain: dict[str, Any]) -> ChatMessage:
@@ -105,9 +117,13 @@ def _block(plain: Any) -> Any:
     if block is None:
         return TextBlock(text=json.dumps(plain, ensure_ascii=False))
     try:
-        return block.model_validate(fields)
+        made = block.model_validate(fields)
     except ValidationError:
-        return block.model_construct(**fields)  # it was valid when written: a file it names may be gone
+        made = block.model_construct(**fields)  # it was valid when written: a file it names may be gone
+    for name in _BINARY & fields.keys():
+        if isinstance(fields[name], str):  # base64 as it was stored: the constructor may encode it once more
+            setattr(made, name, fields[name].encode())
+    return made
 
 
 class TextInstead(str):
@@ -127,7 +143,7 @@ def to_plain_output(output: ToolOutput) -> dict[str, Any]:
 
 def to_output(plain: dict[str, Any], raw_input: dict[str, Any]) -> ToolOutput:
     """The output that ``to_plain_output`` made the dict from; ``raw_output`` is a TextInstead where it was left out."""
-    blocks = [_BLOCKS[block["block_type"]].model_validate(block) for block in plain["blocks"]]
+    blocks: list[Any] = [_BLOCKS[block["block_type"]].model_validate(block) for block in plain["blocks"]]
     output = ToolOutput(tool_name=plain["tool_name"], blocks=blocks, raw_input=raw_input)
     output.raw_output = plain["raw_output"] if "raw_output" in plain else TextInstead(output.content)
     return output

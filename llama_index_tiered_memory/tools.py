@@ -42,7 +42,7 @@ def _cached(tool: BaseTool | Callable[..., Any], cache: _Cache) -> AsyncBaseTool
         tool = FunctionTool.from_defaults(tool)
     if not isinstance(tool, FunctionTool):
         return _CachedTool(adapt_to_async_tool(tool), cache)
-    kind = _CachedFunctionTool
+    kind: type[FunctionTool] = _CachedFunctionTool
     if type(tool) is not FunctionTool:  # a subclass of the user's keeps its own methods
         kind = type(f"Cached{type(tool).__name__}", (_CachedFunctionTool, type(tool)), {})
     copy = kind.__new__(kind)
@@ -139,7 +139,7 @@ class _CachedFunctionTool(FunctionTool):
 
     def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """The arguments by name, complete and without the context; and the input as an output reports it."""
-        given = {**self._field_defaults, **self.partial_params, **kwargs}
+        given = {**getattr(self, "_field_defaults", {}), **self.partial_params, **kwargs}  # older releases have none
         reported = {name: value for name, value in given.items() if name != self.ctx_param_name}
         raw_input = {"args": args, "kwargs": reported}
         signature = inspect.signature(self.real_fn)
@@ -152,8 +152,7 @@ class _CachedFunctionTool(FunctionTool):
         for name, parameter in signature.parameters.items():
             if parameter.kind is parameter.VAR_KEYWORD:
                 named |= named.pop(name)
-        named.pop(self.ctx_param_name, None)
-        return named, raw_input
+        return {name: value for name, value in named.items() if name != self.ctx_param_name}, raw_input
 
 
 class _CachedTool(AsyncBaseTool):
@@ -205,7 +204,9 @@ class _CachedTool(AsyncBaseTool):
         return {**dict(zip(names, args, strict=False)), **kwargs}
 
     def _failed(self, error: Exception, named: dict[str, Any]) -> ToolOutput:
-        return ToolOutput(
+        output = ToolOutput(
             content=f"Encountered error: {error}", tool_name=self.metadata.get_name(), raw_input=named,
-            raw_output=str(error), is_error=True, exception=error,
+            raw_output=str(error), is_error=True,
         )  # fmt: skip
+        output._exception = error  # noqa: SLF001  older releases do not take it in the constructor
+        return output

@@ -5,12 +5,13 @@ import copy
 import dataclasses
 import datetime as dt
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock
-from llama_index.core.tools import AsyncBaseTool, FunctionTool, QueryEngineTool, ToolMetadata, ToolOutput
+from llama_index.core.tools import AsyncBaseTool, FunctionTool, QueryEngineTool, ToolMetadata, ToolOutput, calling
 from llama_index.core.tools.calling import acall_tool, call_tool
 from llama_index.core.workflow import Context
 from pydantic import Field
@@ -136,7 +137,7 @@ class TestOneCallOneExecution:
 
         def read(path: str) -> str:
             """Read a file."""
-            with open(path) as file:
+            with Path(path).open() as file:
                 return file.read()
 
         tool = cached(memory, read, register={"reads": "path"})
@@ -172,6 +173,10 @@ class TestOnlyWhatWasRegistered:
 
 
 class TestFailures:
+    @pytest.mark.skipif(
+        not hasattr(calling, "_function_tool_accepts_kwargs"),
+        reason="this release itself runs a tool that raises twice",
+    )
     @pytest.mark.parametrize("registered", [None, {}])
     async def test_an_exception_runs_the_tool_once_and_is_not_kept(self, memory, registered):
         runs = []
@@ -251,6 +256,10 @@ class TestTheToolStaysTheTool:
         ]
         assert len(counted.calls) == 2
 
+    @pytest.mark.skipif(
+        not hasattr(FunctionTool.from_defaults(len, name="f", description="d"), "_field_defaults"),
+        reason="this release passes the field itself",
+    )
     def test_defaults_given_as_pydantic_fields_are_filled_in(self, memory):
         runs = []
 
@@ -475,7 +484,7 @@ class TestOtherTools:
         for output in (call_tool(tool, {"input": "x"}), await acall_tool(tool, {"input": "x"})):
             assert output.is_error
             assert output.content == "Encountered error: it failed"
-            assert str(output.exception) == "it failed"
+            assert str(output._exception) == "it failed"
         assert given.runs == ["x", "x"], "once for each of the two calls"
 
     def test_a_query_engine_tool_is_cached(self, memory):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -222,7 +223,7 @@ class TestScopes:
 class TestCopies:
     def test_it_pickles_by_path_and_stays_usable_itself(self, kv):
         kv.put("k", {"v": 0.1})
-        clone = pickle.loads(pickle.dumps(kv))
+        clone = pickle.loads(pickle.dumps(kv))  # noqa: S301
         clone.put("l", {"v": 2})
         assert kv.get_all() == clone.get_all() == {"k": {"v": 0.1}, "l": {"v": 2}}
 
@@ -233,7 +234,7 @@ class TestCopies:
             print(pickle.loads({pickle.dumps(kv)!r}).get("k")["v"])
         """
         out = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)], capture_output=True, text=True
+            [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False
         )
         assert out.stdout.strip() == "from the first process", out.stderr
 
@@ -316,7 +317,7 @@ class Counting(TransformComponent):
     path: str
 
     def __call__(self, nodes, **_):
-        with open(self.path, "a") as file:
+        with Path(self.path).open("a") as file:
             file.write("x" * len(nodes))
         for node in nodes:
             node.metadata["seen"] = True
