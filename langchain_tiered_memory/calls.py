@@ -53,7 +53,7 @@ def run(memory: TieredMemory, name: str, args: Mapping[str, Any], fn: Callable[[
         except GraphBubbleUp as error:
             return Apart(error)
 
-    return _opened(memory.tools.call(name, args, guarded, scope=scope))
+    return _opened(memory.tools.call(name, args, guarded, scope=scope, form="langchain"))
 
 
 async def arun(
@@ -67,7 +67,7 @@ async def arun(
         except GraphBubbleUp as error:
             return Apart(error)
 
-    return _opened(await memory.tools.acall(name, args, guarded, scope=scope))
+    return _opened(await memory.tools.acall(name, args, guarded, scope=scope, form="langchain"))
 
 
 def _opened(value: Any) -> Any:

@@ -77,7 +77,9 @@ class _Cache:
                 return Uncached(_Raised(error))
             return _kept(own[0])
 
-        return _given(self.memory.tools.call(name, args, execute, scope=self._owner()), own, raw_input)
+        return _given(
+            self.memory.tools.call(name, args, execute, scope=self._owner(), form="llama_index"), own, raw_input
+        )
 
     async def acall(
         self, name: str, args: Mapping[str, Any], run: Callable[[], Any], raw_input: dict[str, Any]
@@ -92,7 +94,9 @@ class _Cache:
                 return Uncached(_Raised(error))
             return _kept(own[0])
 
-        return _given(await self.memory.tools.acall(name, args, execute, scope=self._owner()), own, raw_input)
+        return _given(
+            await self.memory.tools.acall(name, args, execute, scope=self._owner(), form="llama_index"), own, raw_input
+        )
 
     def keeps(self, name: str) -> bool:
         """Whether a tool that depends on more than its arguments may be led through."""
