@@ -31,11 +31,11 @@ class Ghosts:
         for ghost in list(islice(ghosts, max(0, len(ghosts) - (held + 1)))):
             del ghosts[ghost]
 
-    def enter(self, key: Hashable, held: int) -> tuple[float, bool]:
-        """A key is inserted: the use count it had, and whether it is proven (``scoring/frequency.py``)."""
+    def enter(self, key: Hashable, held: int) -> float | None:
+        """A key is inserted among ``held``: the use count it had when it was evicted, None if it was not lately."""
         uses = self._uses.pop(hash(key), None)
         self.regret = scoring.moved_regret(self.regret, uses is not None, held)
-        return uses or 0.0, uses is not None
+        return uses
 
     def rescale(self, factor: float) -> None:
         """Multiply every count: the unit in which uses are counted has changed."""

@@ -30,7 +30,6 @@ _EMPTY: Final = {
     "inserted": ("q", 0),
     "size": ("q", _FREE),
     "uses": ("d", 0.0),
-    "proven": ("b", 0),
     "prior": ("d", np.nan),
     "evidence": ("d", np.nan),
 }
@@ -49,14 +48,14 @@ class Slots:
     whoever reads a whole column leaves out the rows that are not ``held``.
 
     ``default_prior`` NaN stands for the frequency (``scoring/frequency.py``): use counts then age, and
-    evicted keys leave ghosts. ``counts``: whether uses are counted at all.
+    evicted keys leave ghosts. ``counts``: whether uses are counted at all. A count below 0 is that of an
+    entry not proven yet: one column says both.
     """
 
     last_accessed: memoryview[float]
     inserted: memoryview[int]
     size: memoryview[int]
     uses: memoryview[float]
-    proven: memoryview[int]
     prior: memoryview[float]
     evidence: memoryview[float]
 
@@ -64,7 +63,7 @@ class Slots:
         self._limit = limit
         self._default_prior = default_prior
         self._unit = 1.0  # what one use weighs now (scoring/frequency.py); stays 1 where counts do not age
-        self._growth_held, self._growth = 1, scoring.growth(1)
+        self._growth = 1.0  # how much more the next use weighs than this one
         self._ghosts = Ghosts() if np.isnan(default_prior) else None
         self.counts = counts or self._ghosts is not None
         self.plain = True  # no entry ever had a prior or an embedding of its own
@@ -77,8 +76,6 @@ class Slots:
         self._columns = ["last_accessed", "inserted", "size"]
         if self.counts:
             self._columns.append("uses")
-        if self._ghosts is not None:
-            self._columns.append("proven")
         for name in self._columns:
             self._begin(name)
 
@@ -108,25 +105,32 @@ class Slots:
 
     def enter(self, slot: int, key: Hashable) -> None:
         """Count the first use of a new entry, on top of those it had when the key was evicted lately."""
-        ghosts, uses, proven = self._ghosts, 0.0, True
-        if ghosts is not None:
-            if ghosts.began:
-                uses, proven = ghosts.enter(key, self._capacity - len(self.free))
-            self.proven[slot] = proven
-        self.uses[slot] = uses + self._unit
-        self._age()
+        unit, ghosts = self._unit, self._ghosts
+        if ghosts is None:
+            self.uses[slot] = unit
+            return
+        held = self._capacity - len(self.free)
+        if ghosts.began:
+            uses = ghosts.enter(key, held)
+            self.uses[slot] = -unit if uses is None else uses + unit
+        else:  # what comes while there is still room need not compete
+            self.uses[slot] = unit
+        self._growth = scoring.growth(held)
+        self._unit = unit * self._growth
 
     def evict(self, slots: Sequence[int], keys: Sequence[Hashable]) -> None:
         """Give back the slots of entries that the policy evicted, and keep their counts for a while."""
         self.release(slots)
         if self._ghosts is not None:
-            self._ghosts.leave(keys, self.column("uses")[slots].tolist(), self._capacity - len(self.free))
+            self._ghosts.leave(keys, np.abs(self.column("uses")[slots]).tolist(), self._capacity - len(self.free))
 
     def release(self, slots: Sequence[int]) -> None:
         """Give slots back."""
         self.column("size")[slots] = _FREE
         self.pinned.difference_update(slots)
         self.free.extend(slots)
+        if self._ghosts is not None:
+            self._growth = scoring.growth(self._capacity - len(self.free))
 
     def evictable(self) -> npt.NDArray[np.bool_]:
         """Which slots hold an entry that is not pinned, shape [n]."""
@@ -139,25 +143,18 @@ class Slots:
 
     def use(self, slot: int) -> None:
         """Count one more use of an entry."""
-        self.uses[slot] += self._unit
-        if self._ghosts is not None:
-            self.proven[slot] = True
-            self._age()
+        uses, unit = self.uses, self._unit
+        uses[slot] = abs(uses[slot]) + unit
+        self._unit = unit = unit * self._growth
+        if unit > _UNIT_LIMIT:
+            self._rescale()
 
-    def _age(self) -> None:
-        """One access has been: let the next use weigh more than all so far."""
-        ghosts = self._ghosts
-        if ghosts is None:
-            return
-        held = self._capacity - len(self.free)
-        if held != self._growth_held:
-            self._growth_held, self._growth = held, scoring.growth(held)
-        self._unit *= self._growth
-        if self._unit > _UNIT_LIMIT:
-            uses = self.column("uses")
-            uses /= self._unit
-            ghosts.rescale(1.0 / self._unit)
-            self._unit = 1.0
+    def _rescale(self) -> None:
+        uses = self.column("uses")
+        uses /= self._unit
+        if self._ghosts is not None:
+            self._ghosts.rescale(1.0 / self._unit)
+        self._unit = 1.0
 
     def describe(self, slot: int, prior: float | None, unit: npt.NDArray[np.float32] | None) -> None:
         """Set or remove the prior and the embedding of a slot, and forget the evidence the old one gave."""
@@ -192,10 +189,11 @@ class Slots:
             last_accessed = np.where(told, last_accessed, _LONG_AGO)
         if not np.isfinite(now):
             now = float(last_accessed.max())
-        counts = self.column("uses") / self._unit if self.counts else np.broadcast_to(0.0, self._capacity)
+        uses = self.column("uses") if self.counts else np.broadcast_to(0.0, self._capacity)
+        counts = np.abs(uses) / self._unit
         prior: npt.NDArray[np.float64] = np.broadcast_to(np.float64(self._default_prior), self._capacity)
         if self._ghosts is not None:
-            prior = scoring.frequency_prior(counts, self.column("proven"), self._ghosts.regret)
+            prior = scoring.frequency_prior(counts, ~np.signbit(uses), self._ghosts.regret)
         if "prior" in self._columns:
             own = self.column("prior")
             prior = np.where(np.isnan(own), prior, own)
