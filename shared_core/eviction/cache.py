@@ -291,13 +291,15 @@ class AttentionLRUCache:
         return gone
 
     def _take_out(self, rows: Sequence[int]) -> Evicted:
-        index, keys, values, sizes = self._index, self._keys, self._values, self._slots.size
-        gone = [(keys[row], values[row]) for row in rows]
-        for row, (key, _) in zip(rows, gone, strict=True):
-            del index[key]
-            keys[row] = values[row] = None
-            self._bytes -= sizes[row]
-        return gone
+        """Remove the entries of these slots and return them; the slots are still to be given back."""
+        # Plain passes: what waits for memory here then waits for many entries at once.
+        gone = list(map(self._keys.__getitem__, rows)), list(map(self._values.__getitem__, rows))
+        for row in rows:
+            self._keys[row] = self._values[row] = None
+        for key in gone[0]:
+            del self._index[key]
+        self._bytes -= int(self._slots.column("size")[rows].sum())
+        return list(zip(*gone, strict=True))
 
     def _make_room(self, size: int, slot: int | None, now: float) -> Evicted | None:
         """Evict what must go before an entry of this size comes to ``slot`` (None: a new one).

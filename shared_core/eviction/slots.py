@@ -189,11 +189,12 @@ class Slots:
             last_accessed = np.where(told, last_accessed, _LONG_AGO)
         if not np.isfinite(now):
             now = float(last_accessed.max())
-        uses = self.column("uses") if self.counts else np.broadcast_to(0.0, self._capacity)
-        counts = np.abs(uses) / self._unit
+        counts = np.broadcast_to(np.float64(0.0), self._capacity)
+        if self.counts:
+            counts = np.abs(self.column("uses")) / self._unit
         prior: npt.NDArray[np.float64] = np.broadcast_to(np.float64(self._default_prior), self._capacity)
         if self._ghosts is not None:
-            prior = scoring.frequency_prior(counts, ~np.signbit(uses), self._ghosts.regret)
+            prior = scoring.frequency_prior(counts, ~np.signbit(self.column("uses")), self._ghosts.regret)
         if "prior" in self._columns:
             own = self.column("prior")
             prior = np.where(np.isnan(own), prior, own)
