@@ -106,9 +106,17 @@ def main() -> None:
         print(f"{name:<9}{100 * share:>4.0f}%{cells}{100 * ahead:>+20.1f}")
     means = {column: float(np.mean([ratios[column] for _, _, ratios in rows])) for column in columns}
     worst = min(ratios["ours"] - max(ratios["LRU"], ratios["LFU"]) for _, _, ratios in rows)
-    print(f"{'mean':<14}" + "".join(f"{100 * means[column]:>10.1f}" for column in columns) + f"{100 * worst:>+20.1f} worst")
-    print(f"\nn = {len(rows)} (6 traces, 3 sizes). S3-FIFO mean {100 * means['S3FIFO']:.2f}, ours {100 * means['ours']:.2f}.")
-    print("The formula's constants were chosen with these traces in view: a comparison of like with like, no held-out claim.")
+    print(
+        f"{'mean':<14}"
+        + "".join(f"{100 * means[column]:>10.1f}" for column in columns)
+        + f"{100 * worst:>+20.1f} worst"
+    )
+    print(
+        f"\nn = {len(rows)} (6 traces, 3 sizes). S3-FIFO mean {100 * means['S3FIFO']:.2f}, ours {100 * means['ours']:.2f}."
+    )
+    print(
+        "The formula's constants were chosen with these traces in view: a comparison of like with like, no held-out claim."
+    )
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def cachetools(kind: str, size: int) -> Any:
 
 
 def diskcache(_size: int) -> Any:
-    """diskcache as it comes, in a folder of its own."""
+    """The library diskcache as it comes, in a folder of its own."""
     import diskcache
 
     return diskcache.Cache(tempfile.mkdtemp(prefix="throughput-"))
@@ -141,7 +141,8 @@ def operations(name: str, size: int, sample: int) -> Figures:
         # A dict never evicts: the baseline is its plain put, into an empty one.
         "put_evict": ratio(lambda cache: fill(cache, second), plain_too=False) if name != "dict" else float("nan"),
     }
-    del caches, before, after, plain
+    for one in (caches, before, after, plain):
+        one.clear()
     tracemalloc.start()
     cache = make(size)
     held = tracemalloc.get_traced_memory()[0]
@@ -190,7 +191,7 @@ def victim(size: int) -> Figures:
         scores = cache._keep_score(cache._slots.entries(now[0])).copy()  # noqa: SLF001  how fast it goes depends on them
         passes.append(seconds(lambda key=key, value=value: cache.put(key, value)) / count)
         fill(cache, [next(waiting) for _ in range(size - len(cache))])
-        bare.append(seconds(lambda: np.argpartition(scores, count)[:count]) / count)
+        bare.append(seconds(lambda scores=scores: np.argpartition(scores, count)[:count]) / count)
     return {"ours": 1e6 * statistics.median(passes), "bare": 1e6 * statistics.median(bare)}
 
 
@@ -252,7 +253,9 @@ def main() -> None:
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         for task, arguments in tqdm([task for _ in range(options.processes) for task in tasks], desc="processes"):
             found.setdefault((task, arguments), []).append(pool.apply(task, arguments))
-    print(f"ratios to a plain dict, medians of {options.processes} fresh processes; {options.sample} operations a figure\n")
+    print(
+        f"ratios to a plain dict, medians of {options.processes} fresh processes; {options.sample} operations a figure\n"
+    )
     print(f"{'':<24}{'entries':>9}{'put':>8}{'get':>8}{'put+evict':>11}{'bytes':>8}{'bytes, full':>13}")
     for name in names:
         for size in sizes:
@@ -271,7 +274,9 @@ def main() -> None:
     ):
         at = median(found[task, (sizes[1],)])
         ratio = statistics.median(run["ours"] / run["bare"] for run in found[task, (sizes[1],)])
-        print(f"\n{what}, {sizes[1]} entries: {at['ours']:.2f} {unit} / {at['bare']:.2f} {unit} = {ratio:.2f} (at most {limit})")
+        print(
+            f"\n{what}, {sizes[1]} entries: {at['ours']:.2f} {unit} / {at['bare']:.2f} {unit} = {ratio:.2f} (at most {limit})"
+        )
 
 
 if __name__ == "__main__":

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
@@ -22,21 +21,11 @@ from shared_core.eviction import arguments
 from shared_core.eviction.policies import KeepScore, named
 from shared_core.eviction.slots import Slots
 from shared_core.eviction.values import IMMUTABLE, copy_value, deep_size
-from shared_core.eviction.victims import victims
+from shared_core.eviction.victims import excess, victims
 from shared_core.records import MISS
 from shared_core.settings import Rule
 
 Evicted = list[tuple[Hashable, Any]]
-
-
-@dataclass(slots=True)
-class _Counts:
-    hits: int = 0
-    misses: int = 0
-    evictions: int = 0
-    too_large: int = 0
-    no_room: int = 0
-    uncacheable: int = 0
 
 
 class AttentionLRUCache:
@@ -102,7 +91,7 @@ class AttentionLRUCache:
         self._lock = threading.RLock()
         self._acquire, self._release = self._lock.acquire, self._lock.release
         self._reset()
-        self._counts = _Counts()
+        self._counts = dict.fromkeys(("hits", "misses", "evictions", "too_large", "no_room", "uncacheable"), 0)
 
     def _reset(self) -> None:
         self._index: dict[Hashable, int] = {}
@@ -125,9 +114,9 @@ class AttentionLRUCache:
                 slots.check_dimension("query_vector", query)
             slot = self._index.get(key)
             if slot is None:
-                self._counts.misses += 1
+                self._counts["misses"] += 1
                 return MISS
-            self._counts.hits += 1
+            self._counts["hits"] += 1
             slots.last_accessed[slot] = now
             if slots.counts:
                 slots.use(slot)
@@ -152,7 +141,7 @@ class AttentionLRUCache:
 
     # Writing
 
-    def put(
+    def put(  # noqa: PLR0915  one hot path, written out
         self,
         key: Hashable,
         value: Any,
@@ -176,7 +165,7 @@ class AttentionLRUCache:
                 value = value if self._copy is None else self._copy(value)
             except Exception:  # noqa: BLE001  the value's own code runs here; whatever it raises means "cannot be cached"
                 with self._lock:
-                    self._counts.uncacheable += 1
+                    self._counts["uncacheable"] += 1
                     gone = self._drop(key)
                 return False
             size = arguments.size(self._getsizeof(value))
@@ -199,7 +188,9 @@ class AttentionLRUCache:
                     return False
             if slot is None:
                 if not slots.free:
-                    self._grow()
+                    more = [None] * slots.grow()
+                    self._keys += more
+                    self._values += more
                 slot = slots.free.pop()
                 index[key] = slot
                 self._keys[slot] = key
@@ -219,6 +210,7 @@ class AttentionLRUCache:
                 slots.describe(slot, prior, unit)
         finally:
             self._release()
+        del gone
         if evicted and self._on_evict is not None:
             self._on_evict(evicted)
         return True
@@ -239,11 +231,10 @@ class AttentionLRUCache:
 
     def clear(self) -> None:
         """Remove everything, pinned or not; the counters of ``stats`` go on."""
-        gone = self._index, self._keys, self._values
         with self._lock:
-            gone = self._index, self._keys, self._values
+            gone = self._values
             self._reset()
-        del gone
+        gone.clear()
 
     # Looking, without an access
 
@@ -272,14 +263,9 @@ class AttentionLRUCache:
         ``too_large``, ``no_room`` (pins) and ``uncacheable`` (cannot be copied) count puts not stored.
         """
         with self._lock:
-            return {**asdict(self._counts), "items": len(self._index), "bytes": self._bytes}
+            return {**self._counts, "items": len(self._index), "bytes": self._bytes}
 
     # Inside the lock
-
-    def _grow(self) -> None:
-        more = [None] * self._slots.grow()
-        self._keys.extend(more)
-        self._values.extend(more)
 
     def _drop(self, key: Hashable) -> Evicted:
         """Remove an entry if it is here; the caller lets go of it outside the lock."""
@@ -290,15 +276,16 @@ class AttentionLRUCache:
         self._slots.release([slot])
         return gone
 
-    def _take_out(self, rows: Sequence[int]) -> Evicted:
+    def _take_out(self, rows: list[int]) -> Evicted:
         """Remove the entries of these slots and return them; the slots are still to be given back."""
-        # Plain passes: what waits for memory here then waits for many entries at once.
-        gone = list(map(self._keys.__getitem__, rows)), list(map(self._values.__getitem__, rows))
+        keys, values, sizes = self._keys, self._values, self._slots.size
+        # Plain passes, each over all rows: what waits for memory then waits for many rows at once.
+        gone = list(map(keys.__getitem__, rows)), list(map(values.__getitem__, rows))
         for row in rows:
-            self._keys[row] = self._values[row] = None
+            keys[row] = values[row] = None
+            self._bytes -= sizes[row]
         for key in gone[0]:
             del self._index[key]
-        self._bytes -= int(self._slots.column("size")[rows].sum())
         return list(zip(*gone, strict=True))
 
     def _make_room(self, size: int, slot: int | None, now: float) -> Evicted | None:
@@ -307,37 +294,29 @@ class AttentionLRUCache:
         Returns what was evicted, or None if the entry cannot be stored; nothing was evicted then.
         """
         if size > self._max_bytes:
-            self._counts.too_large += 1
+            self._counts["too_large"] += 1
             return None
-        sizes = self._slots.column("size")
-        evictable = self._slots.evictable()
-        items, nbytes = len(self._index), self._bytes
+        slots, items, nbytes = self._slots, len(self._index), self._bytes
+        evictable = slots.evictable()
         if slot is not None:  # an overwrite: its old size is free, and it is not its own victim
             evictable[slot] = False
-            items, nbytes = items - 1, nbytes - int(sizes[slot])
-        entries = self._slots.entries(now)
+            items, nbytes = items - 1, nbytes - slots.size[slot]
+        entries = slots.entries(now)
         lowest = victims(
             self._keep_score(entries),
             entries.last_accessed,
             entries.inserted,
-            sizes,
+            slots.column("size"),
             evictable,
-            items=_excess(items, 1, self._max_items),
-            size=_excess(nbytes, size, self._max_bytes),
+            items=excess(items, 1, self._max_items),
+            size=excess(nbytes, size, self._max_bytes),
         )
-        items, nbytes = items - len(lowest), nbytes - int(sizes[lowest].sum())
-        if items + 1 > self._max_items or nbytes + size > self._max_bytes:  # only pins can leave no room
-            self._counts.no_room += 1
-            return None
         rows = lowest.tolist()
+        freed = sum(map(slots.size.__getitem__, rows))
+        if items - len(rows) >= self._max_items or nbytes - freed + size > self._max_bytes:
+            self._counts["no_room"] += 1  # only pins can leave no room
+            return None
         evicted = self._take_out(rows)
-        self._slots.evict(rows, [key for key, _ in evicted])
-        self._counts.evictions += len(rows)
+        slots.evict(rows, [key for key, _ in evicted])
+        self._counts["evictions"] += len(rows)
         return evicted
-
-
-def _excess(held: int, new: int, bound: int) -> int:
-    """How much of what is held must go before ``new`` comes; 0 while both fit under the bound."""
-    if held + new <= bound:
-        return 0
-    return held - (bound - max(1, bound // 100, new))

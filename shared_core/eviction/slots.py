@@ -126,7 +126,9 @@ class Slots:
 
     def release(self, slots: Sequence[int]) -> None:
         """Give slots back."""
-        self.column("size")[slots] = _FREE
+        size = self.size
+        for slot in slots:
+            size[slot] = _FREE
         self.pinned.difference_update(slots)
         self.free.extend(slots)
         if self._ghosts is not None:

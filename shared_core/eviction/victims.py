@@ -15,6 +15,13 @@ _SAMPLED: Final = 16
 """One of so many scores is looked at to guess where the lowest end."""
 
 
+def excess(held: int, new: int, bound: int) -> int:
+    """How much of what is held must go before ``new`` comes; 0 while both fit under the bound."""
+    if held + new <= bound:
+        return 0
+    return held - (bound - max(1, bound // 100, new))
+
+
 def victims(
     scores: Floats,
     last_accessed: Floats,
