@@ -43,9 +43,7 @@ def commands(line: str) -> list[list[str]] | None:
         i += 1
         if quote == "'":
             quote, word = ("", word) if char == "'" else (quote, (word or "") + char)
-        elif (
-            char == "`" or _EXPANDS.match(char + after) or (char == "$" and not quote and after in ("'", '"') and after)
-        ):
+        elif char == "`" or _EXPANDS.match(char + after) or (char == "$" and not quote and after in ("'", '"')):
             return None
         elif char == "\\":
             i += 1

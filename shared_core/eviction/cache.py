@@ -51,8 +51,7 @@ class AttentionLRUCache:
 
     **Time** is ``clock()``, read once a call; NaN counts as long ago. All calls are thread-safe, and code of
     a key or value that runs inside one (``__eq__``, ``__del__``) may call the cache: values that go are
-    dropped outside the lock. An empty cache is true.
-    InvalidInput (a ValueError) for arguments that make no sense; nothing was changed then.
+    dropped outside the lock. An empty cache is true. InvalidInput (a ValueError) for arguments that make no sense; nothing was changed then.
     """
 
     def __init__(
@@ -142,11 +141,7 @@ class AttentionLRUCache:
     # Writing
 
     def put(  # noqa: PLR0915  one hot path, written out
-        self,
-        key: Hashable,
-        value: Any,
-        embedding: npt.ArrayLike | None = None,
-        prior: float | None = None,
+        self, key: Hashable, value: Any, embedding: npt.ArrayLike | None = None, prior: float | None = None
     ) -> bool:
         """Store the value; False if it is not stored: too large, no room beside pins, not copyable.
 

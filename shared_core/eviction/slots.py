@@ -35,7 +35,7 @@ _EMPTY: Final = {
 }
 """Each column with its type and what stands in a slot that nobody has written to."""
 
-_FIRST_CAPACITY: Final = 16
+_FIRST_CAPACITY: Final = 128
 _UNIT_LIMIT: Final = 1e100
 _LONG_AGO: Final = -1e300
 
