@@ -191,10 +191,10 @@ class Slots:
             last_accessed = np.where(told, last_accessed, _LONG_AGO)
         if not np.isfinite(now):
             now = float(last_accessed.max())
-        counts = np.broadcast_to(np.float64(0.0), self._capacity)
+        counts = _throughout(0.0, self._capacity)
         if self.counts:
             counts = np.abs(self.column("uses")) / self._unit
-        prior: npt.NDArray[np.float64] = np.broadcast_to(np.float64(self._default_prior), self._capacity)
+        prior = _throughout(self._default_prior, self._capacity)
         if self._ghosts is not None:
             prior = scoring.frequency_prior(counts, ~np.signbit(self.column("uses")), self._ghosts.regret)
         if "prior" in self._columns:
@@ -225,7 +225,7 @@ class Slots:
     def _kept_evidence(self) -> npt.NDArray[np.float64]:
         """The evidence of all slots, shape [n], with every promise kept; NaN where there is no evidence."""
         if self._embeddings is None:
-            return np.broadcast_to(np.float64(np.nan), self._capacity)
+            return _throughout(np.nan, self._capacity)
         evidence = self.column("evidence")
         if self._task is not None:
             cosines = scoring.cosine(self._embeddings, self._task)
@@ -240,3 +240,8 @@ class Slots:
                 f"{name}: expected {self._embeddings.shape[1]} dimensions like the embeddings held, got {len(vector)}; "
                 "use one embedding model per cache, or clear() it first"
             )
+
+
+def _throughout(value: float, count: int) -> npt.NDArray[np.float64]:
+    """One value for all, shape [count], in the memory of one; to be read only (``np.broadcast_to`` is slow)."""
+    return np.ndarray((count,), np.float64, np.array([value]), strides=(0,))
