@@ -253,6 +253,8 @@ def report(title: str, runs: dict[str, Run], caches: dict[str, Any]) -> Iterator
         found = replay(cache, runs)
         share = f"{100 * found.safely / safe:.1f}%" if safe else "-"
         yield f"{name:<28}{found.served:>8}{found.safely:>13}{share:>8}{found.stale:>8}{found.writes_skipped:>16}"
+    if safe:  # the exact (Clopper-Pearson) bound where everything succeeded
+        yield f"n is small: {safe} of {safe} shows a share of at least {100 * 0.05 ** (1 / safe):.0f} % at 95 % confidence."
 
 
 def main() -> None:
