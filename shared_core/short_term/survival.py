@@ -1,0 +1,145 @@
+"""How likely a prefix is found again: learned from what became of earlier prompts, per scope and per conversation.
+
+A *role* is a kind of boundary: the end of the tools, of a system block, of the stable part, of the tail. Each
+request uses the prefix of each role; the use is *settled* once per lifetime: survived, if a later request
+has the same prefix and comes in time; else not. So P = P(unchanged) * P(gap <= lifetime) is one frequency,
+and a conversation that nobody continued counts as well. A beta prior speaks before anything was seen; counts
+fade, so that what was learned long ago gives way. Times are epoch seconds, given by the caller.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from shared_core.short_term.rules import TTL_SECONDS
+
+Role = tuple[Hashable, ...]
+HORIZONS: Final = (TTL_SECONDS["5m"], TTL_SECONDS["1h"])
+FADE: Final = 0.98
+"""What a settled use still counts after the next one: about the last fifty decide."""
+BORROWED: Final = 4.0
+"""How many uses' worth of the scope's experience a conversation starts from."""
+_PRIORS: Final[Mapping[Hashable, tuple[float, float]]] = {
+    "tools": (3.0, 1.0),
+    "system": (2.0, 1.0),
+    "after": (0.2, 1.8),
+}
+"""Prior successes and failures by kind of role, (1, 1) for a kind not named.
+
+Tools change less than the system, and it less than the messages, so their ends are marked while nothing is known;
+what follows a volatile block is taken for lost until seen otherwise.
+"""
+_MOST_USES = 4096
+
+
+class Odds:
+    """Per role and lifetime, how many uses were settled and how many survived; a parent lends its experience."""
+
+    def __init__(self, parent: Odds | None = None) -> None:
+        self._parent = parent
+        self._tallies: dict[Role, list[list[float]]] = {}
+
+    def settle(self, role: Role, horizon: int, *, survived: bool) -> None:
+        """Count one use, here and in the parent."""
+        tally = self._tallies.setdefault(role, [[0.0, 0.0], [0.0, 0.0]])[horizon]
+        tally[0] = tally[0] * FADE + 1.0
+        tally[1] = tally[1] * FADE + survived
+        if self._parent is not None:
+            self._parent.settle(role, horizon, survived=survived)
+
+    def revise(self, role: Role, horizon: int) -> None:
+        """Turn a use that was counted as lost into one that survived: its prefix came back after all."""
+        tally = self._tallies.get(role)
+        if tally is not None:
+            tally[horizon][1] = min(tally[horizon][1] + 1.0, tally[horizon][0])
+        if self._parent is not None:
+            self._parent.revise(role, horizon)
+
+    def of(self, role: Role) -> tuple[float, float]:
+        """The probabilities that a prefix of this role is found again within 5 minutes and within 1 hour."""
+        if self._parent is None:
+            good, bad = _PRIORS.get(role[0], (1.0, 1.0))
+            prior5 = prior60 = good / (good + bad)
+            weight = good + bad
+        else:
+            prior5, prior60 = self._parent.of(role)
+            weight = BORROWED
+        tally = self._tallies.get(role)
+        if tally is None:
+            return prior5, prior60
+        p5 = (tally[0][1] + weight * prior5) / (tally[0][0] + weight)
+        p60 = (tally[1][1] + weight * prior60) / (tally[1][0] + weight)
+        return p5, max(p5, p60)
+
+
+@dataclass(slots=True)
+class Use:
+    """One open use of some prefixes: when, for which roles, and how many blocks deep each prefix was.
+
+    ``lapsed``: how many lifetimes it has outlived; ``early``: it was counted as lost before its time.
+    """
+
+    at: float
+    depths: Mapping[Role, int]
+    odds: Odds
+    lapsed: int = 0
+    early: bool = False
+
+
+class Uses:
+    """The open uses of one scope and model; each is settled by the next use of its key, or by time."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[Hashable, Use] = OrderedDict()
+        self._due: tuple[deque[tuple[float, Hashable]], ...] = (deque(), deque())
+
+    def lapse(self, now: float) -> None:
+        """Settle what outlived a lifetime without another use. Call before ``settle`` with the same ``now``."""
+        for horizon, due in enumerate(self._due):
+            while due and due[0][0] < now - HORIZONS[horizon]:
+                at, key = due.popleft()
+                use = self._open.get(key)
+                if use is None or use.at != at or use.lapsed > horizon:
+                    continue
+                use.lapsed = horizon + 1
+                for role in () if use.early else use.depths:
+                    use.odds.settle(role, horizon, survived=False)
+
+    def settle(self, key: Hashable, now: float, *, kept: int | None = None) -> None:
+        """Settle the open use of this key, if any: of its blocks the first ``kept`` came back (None: all)."""
+        use = self._open.pop(key, None)
+        if use is None:
+            return
+        gap = max(now - use.at, 0.0)
+        for horizon, seconds in enumerate(HORIZONS):
+            if gap > seconds or use.lapsed > horizon:
+                continue  # lapse has settled it
+            for role, depth in use.depths.items():
+                survived = kept is None or depth <= kept
+                if not use.early:
+                    use.odds.settle(role, horizon, survived=survived)
+                elif survived:
+                    use.odds.revise(role, horizon)
+
+    def open(self, key: Hashable, now: float, depths: Mapping[Role, int], odds: Odds) -> None:
+        """Open a use: for each role, how many blocks deep its prefix is."""
+        self._open[key] = Use(now, depths, odds)
+        self._open.move_to_end(key)
+        for due in self._due:
+            due.append((now, key))
+        while len(self._open) > _MOST_USES:
+            self._open.popitem(last=False)
+
+    def replaced(self, keys: Iterable[Hashable]) -> None:
+        """Count these open uses as lost now: the conversation that used them goes on with something else."""
+        for key in keys:
+            use = self._open.get(key)
+            if use is None or use.early:
+                continue
+            use.early = True
+            for role in use.depths:
+                for horizon in range(use.lapsed, len(HORIZONS)):
+                    use.odds.settle(role, horizon, survived=False)
