@@ -49,7 +49,7 @@ def choose(candidates: Sequence[Candidate], rules: ModelRules, alive: Mapping[in
     """The best breakpoints among candidates in order of position; ``alive``: position -> tokens of live entries.
 
     Without a way to the deepest live entry, the best with an anchor there is compared: what reading it saves
-    now against what the slot would save on average.
+    now against what the slot would save on average. Places left over go to the ends of system and tools.
     """
     best = _best(candidates, rules, alive)
     deepest = max(alive, default=0)
@@ -59,8 +59,8 @@ def choose(candidates: Sequence[Candidate], rules: ModelRules, alive: Mapping[in
         anchored = _best(_with_anchor(candidates, deepest, alive[deepest]), rules, alive)
         gain = (1 - rules.read) * (alive[deepest] - alive.get(best.read, 0))
         if anchored is not None and anchored.read == deepest and anchored.saving + gain > best.saving:
-            return anchored
-    return best
+            best = anchored
+    return replace(best, marked=_with_spares(best.marked, candidates))
 
 
 def reachable(marked: Sequence[int], alive: Mapping[int, int]) -> int:
@@ -91,6 +91,24 @@ def _best(candidates: Sequence[Candidate], rules: ModelRules, alive: Mapping[int
     return Choice(marked, reachable([candidate.position for candidate, _ in marked], alive), saving)
 
 
+def _with_spares(
+    marked: tuple[tuple[Candidate, Ttl], ...], candidates: Sequence[Candidate]
+) -> tuple[tuple[Candidate, Ttl], ...]:
+    """The marked ones, and in the places left the ends of the system and of the tools before them.
+
+    Their spans are written in any case, so a mark there costs nothing, and a conversation that has not begun
+    yet may find it.
+    """
+    out = list(marked)
+    ends = {candidate.by: candidate for candidate in candidates if candidate.by in ("tools", "system")}
+    for candidate in (ends.get("system"), ends.get("tools")):
+        deeper = None if candidate is None else next((m for m in out if m[0].position >= candidate.position), None)
+        if candidate is None or deeper is None or deeper[0] is candidate or len(out) == MOST_BREAKPOINTS:
+            continue
+        out.insert(out.index(deeper), (candidate, deeper[1]))
+    return tuple(out)
+
+
 def _with_anchor(candidates: Sequence[Candidate], position: int, tokens: int) -> list[Candidate]:
     """The candidates with a forced one at the position; as likely to survive as the next deeper one there is."""
     if any(candidate.position == position for candidate in candidates):
@@ -102,7 +120,7 @@ def _with_anchor(candidates: Sequence[Candidate], position: int, tokens: int) ->
         ]
     deeper = next((c.boundary for c in candidates if c.position > position), None)
     p5, p60 = (deeper.p5, deeper.p60) if deeper is not None else (0.0, 0.0)
-    anchor = Candidate(position, Boundary(tokens, p5, p60, forced=True), "anchor")
+    anchor = Candidate(position, Boundary(tokens, p5, p60, 0.0, forced=True), "anchor")
     return sorted([*candidates, anchor], key=lambda candidate: candidate.position)
 
 

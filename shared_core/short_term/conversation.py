@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from shared_core.messages import Message
@@ -24,6 +25,8 @@ MARGIN = 1.15
 """How far the estimate of a prefix must be above the model's minimum before a breakpoint of ours is put there."""
 _MOST_ENTRIES = 4096
 _DIVERGENCES = 16
+_SMOOTHING = 0.2
+_MOVING = ("tail", "stable", "after")
 
 
 class Shared:
@@ -34,6 +37,7 @@ class Shared:
         self.uses = Uses()
         self.live: OrderedDict[bytes, Entry] = OrderedDict()
         self.divergences: deque[Role] = deque(maxlen=_DIVERGENCES)
+        self.growth: float | None = None
 
 
 class Conversation:
@@ -44,6 +48,7 @@ class Conversation:
         self.odds = Odds(odds)
         self.head: Head | None = None
         self.live: dict[int, Entry] = {}
+        self.growth: float | None = None
         self._raw_head: Any = None
         self._led = 0
         self._reader = reader
@@ -92,6 +97,7 @@ class Step:
     ) -> None:
         self.talk, self.shared, self.head, self.rules = talk, shared, head, rules
         self._key, self._now, self._ratio = key, now, ratio
+        self._kept = -1
         self._depths: dict[Role, int] = {}
         self._candidates: dict[int, Candidate] = {}
 
@@ -129,12 +135,13 @@ class Step:
         for use in self.head.digests.values():
             uses.settle(use, self._now)
             uses.open(use, self._now, {use[0]: 0}, self.shared.odds)
-        talk.head = self.head
+        talk.head, self._kept = self.head, kept
         talk.live = {d: entry for d, entry in talk.live.items() if d <= kept and entry.alive(self._now)}
 
     def offer(self, volatile: int | None) -> None:
         """Collect the boundaries worth considering; ``volatile`` is the depth at which the stable part ends."""
         n = len(self.talk.tape)
+        self._grow(n if volatile is None else volatile)
         for position, (role, _) in self.head.digests.items():
             self._offer(position, role, self.shared.odds.of(role))
         if volatile is not None and volatile < n:
@@ -172,10 +179,7 @@ class Step:
         p5 = p60 = 1.0
         for candidate in ordered:
             p5, p60 = min(p5, candidate.boundary.p5), min(p60, candidate.boundary.p60)
-            here = candidate.boundary
-            falling.append(
-                Candidate(candidate.position, Boundary(here.tokens, p5, p60, here.forced, here.ttl), candidate.by)
-            )
+            falling.append(replace(candidate, boundary=replace(candidate.boundary, p5=p5, p60=p60)))
         choice = choose(falling, self.rules, {position: self.tokens(position) for position in self._alive()})
         marks = tuple(self._breakpoint(candidate, ttl, explicit_only) for candidate, ttl in choice.marked)
         return choice, marks, tuple(notes)
@@ -198,6 +202,15 @@ class Step:
         """The messages as they stand now."""
         return tuple(self.talk.tape.spoken)
 
+    def _grow(self, stable: int) -> None:
+        """Learn by how many tokens the stable part grows from request to request."""
+        if self._kept <= 0:
+            return
+        tokens = self.talk.tape.tokens
+        new = max(tokens[stable] - tokens[min(self._kept, stable)], 0) * self._ratio
+        for known in (self.talk, self.shared):
+            known.growth = new if known.growth is None else known.growth + _SMOOTHING * (new - known.growth)
+
     # -- candidates ----------------------------------------------------------------------------------
 
     def _offer_depth(self, role: Role, depth: int) -> None:
@@ -213,7 +226,9 @@ class Step:
         tokens = self.tokens(position)
         margin = MARGIN if self._ratio == 1.0 else 1.0
         if tokens >= self.rules.min_tokens * margin:
-            self._candidates.setdefault(position, Candidate(position, Boundary(tokens, *odds), str(role[0])))
+            growth = self.talk.growth if self.talk.growth is not None else self.shared.growth
+            fresh = (growth or 0.0) if role[0] in _MOVING else 0.0
+            self._candidates.setdefault(position, Candidate(position, Boundary(tokens, *odds, fresh), str(role[0])))
 
     def _ask(self, position: int, ttl: Ttl, *, forced: bool, by: str) -> None:
         known = self._candidates.get(position)
@@ -223,7 +238,8 @@ class Step:
             odds = (0.5, 0.5) if nearest is None else _odds(self._candidates[nearest])
         else:
             odds = _odds(known)
-        self._candidates[position] = Candidate(position, Boundary(self.tokens(position), *odds, forced, ttl), by)
+        fresh = 0.0 if known is None else known.boundary.fresh
+        self._candidates[position] = Candidate(position, Boundary(self.tokens(position), *odds, fresh, forced, ttl), by)
 
     def _callers(self, notes: list[str]) -> list[tuple[int, Ttl]]:
         static = len(self.head)

@@ -4,9 +4,11 @@ In units of the base input price, with w what a write costs, r a read, T the tok
 probability that the next request still finds it (unchanged, and within its lifetime), a request that
 marks b_1 < b_2 < … on every call costs on average
 
-    N - sum over j of (T_j - T_{j-1}) * (1 - r * P_j - w_j * (1 - P_j))          (T_0 = 0)
+    N - sum over j of (T_j - T_{j-1}) * (1 - r * P_j - w_j * (1 - P_j)) - (F_j - F_{j-1}) * (w_j - 1)
 
-Each span pays its own write and is read as often as its own prefix survives. P_j belongs to the lifetime
+with T_0 = F_0 = 0. Each span pays its own write and is read as often as its own prefix survives. F are the tokens
+by which the prefix grows from request to request: they are new, so they are written even when all the rest is
+found. (Equal to N - sum of dT * [(w - r) P - (w - 1)] for one lifetime and a prompt that does not grow.) P_j belongs to the lifetime
 of mark j, and lifetimes must not grow along the prompt: one-hour marks come first. So the last mark stands
 on the deepest boundary with P > (w - 1) / (w - r), and inner marks where P drops.
 """
@@ -27,20 +29,21 @@ Marks = tuple[tuple[int, Ttl], ...]
 class Boundary:
     """A place where a prefix may end: its tokens, and how likely it is found again within 5 minutes and 1 hour.
 
-    ``forced``: a mark stands here whatever it is worth; ``ttl``: and only with this lifetime.
+    ``fresh``: tokens by which this prefix grows per request, 0 for a boundary that stays where it is. ``forced``: a mark stands here whatever it is worth; ``ttl``: and only with this lifetime.
     """
 
     tokens: float
     p5: float
     p60: float
+    fresh: float = 0.0
     forced: bool = False
     ttl: Ttl | None = None
 
 
-def worth(tokens: float, boundary: Boundary, ttl: Ttl, rules: ModelRules) -> float:
-    """What marking a span of ``tokens`` that ends at the boundary saves per request, in base input tokens."""
-    p = boundary.p60 if ttl == "1h" else boundary.p5
-    return tokens * (1 - rules.read * p - rules.write(ttl) * (1 - p))
+def worth(tokens: float, fresh: float, boundary: Boundary, ttl: Ttl, rules: ModelRules) -> float:
+    """What marking a span that ends at the boundary saves per request, in base input tokens."""
+    p, w = (boundary.p60, rules.write_1h) if ttl == "1h" else (boundary.p5, rules.write_5m)
+    return tokens * (1 - rules.read * p - w * (1 - p)) - fresh * (w - 1)
 
 
 def best_marks(
@@ -61,7 +64,7 @@ def best_marks(
     for _ in range(slots):
         further: dict[tuple[int, int], tuple[float, Marks]] = {}
         for (i, phase), (saved, marks) in reached.items():
-            start = boundaries[i].tokens if i >= 0 else 0.0
+            start, grown = (boundaries[i].tokens, boundaries[i].fresh) if i >= 0 else (0.0, 0.0)
             for j in range(i + 1, n):
                 if forced_before[j] > i:
                     break
@@ -70,7 +73,7 @@ def best_marks(
                     ttl = _TTLS[then]
                     if here.ttl is not None and here.ttl != ttl:
                         continue
-                    total = saved + worth(here.tokens - start, here, ttl, rules)
+                    total = saved + worth(here.tokens - start, here.fresh - grown, here, ttl, rules)
                     known = further.get((j, then))
                     if known is None or total > known[0]:
                         further[j, then] = (total, (*marks, (j, ttl)))
@@ -95,5 +98,9 @@ def distinct(boundaries: Sequence[Boundary]) -> list[int]:
         if here.forced
         or i + 1 == len(boundaries)
         or boundaries[i + 1].forced
-        or (here.p5, here.p60, here.ttl) != (boundaries[i + 1].p5, boundaries[i + 1].p60, boundaries[i + 1].ttl)
+        or _kind(here) != _kind(boundaries[i + 1])
     ]
+
+
+def _kind(boundary: Boundary) -> tuple[float, float, float, Ttl | None]:
+    return boundary.p5, boundary.p60, boundary.fresh, boundary.ttl

@@ -32,47 +32,60 @@ _PRIORS: Final[Mapping[Hashable, tuple[float, float]]] = {
 Tools change less than the system, and it less than the messages, so their ends are marked while nothing is known;
 what follows a volatile block is taken for lost until seen otherwise.
 """
+_LATE: Final = (0.5, 1.5)
+"""Prior that a use which did not survive five minutes survives the hour."""
 _MOST_USES = 4096
 
 
 class Odds:
-    """Per role and lifetime, how many uses were settled and how many survived; a parent lends its experience."""
+    """Per role, how many uses survived; a parent lends its experience.
+
+    Kept are two frequencies: survived within five minutes; and, of those that did not, within the hour.
+    The second is a hazard, not a frequency of its own, so that what is known soon (nobody came within five
+    minutes) already speaks about the hour: P60 = P5 + (1 - P5) * h.
+    """
 
     def __init__(self, parent: Odds | None = None) -> None:
         self._parent = parent
-        self._tallies: dict[Role, list[list[float]]] = {}
+        self._tallies: dict[Role, tuple[list[float], list[float]]] = {}
 
     def settle(self, role: Role, horizon: int, *, survived: bool) -> None:
-        """Count one use, here and in the parent."""
-        tally = self._tallies.setdefault(role, [[0.0, 0.0], [0.0, 0.0]])[horizon]
+        """Count one use at one lifetime, here and in the parent."""
+        tally = self._tallies.setdefault(role, ([0.0, 0.0], [0.0, 0.0]))[horizon]
         tally[0] = tally[0] * FADE + 1.0
         tally[1] = tally[1] * FADE + survived
         if self._parent is not None:
             self._parent.settle(role, horizon, survived=survived)
 
     def revise(self, role: Role, horizon: int) -> None:
-        """Turn a use that was counted as lost into one that survived: its prefix came back after all."""
-        tally = self._tallies.get(role)
-        if tally is not None:
-            tally[horizon][1] = min(tally[horizon][1] + 1.0, tally[horizon][0])
+        """Turn a use that was counted as lost at every lifetime into one that survived at this one after all."""
+        tallies = self._tallies.get(role)
+        if tallies is not None:
+            tallies[horizon][1] = min(tallies[horizon][1] + 1.0, tallies[horizon][0])
+            if horizon == 0:
+                tallies[1][0] = max(tallies[1][0] - 1.0, tallies[1][1])
         if self._parent is not None:
             self._parent.revise(role, horizon)
 
     def of(self, role: Role) -> tuple[float, float]:
         """The probabilities that a prefix of this role is found again within 5 minutes and within 1 hour."""
-        if self._parent is None:
-            good, bad = _PRIORS.get(role[0], (1.0, 1.0))
-            prior5 = prior60 = good / (good + bad)
-            weight = good + bad
+        soon, late = self._rates(role)
+        return soon, soon + (1 - soon) * late
+
+    def _rates(self, role: Role) -> tuple[float, float]:
+        if self._parent is not None:
+            priors, weights = self._parent._rates(role), (BORROWED, BORROWED)
         else:
-            prior5, prior60 = self._parent.of(role)
-            weight = BORROWED
-        tally = self._tallies.get(role)
-        if tally is None:
-            return prior5, prior60
-        p5 = (tally[0][1] + weight * prior5) / (tally[0][0] + weight)
-        p60 = (tally[1][1] + weight * prior60) / (tally[1][0] + weight)
-        return p5, max(p5, p60)
+            good, bad = _PRIORS.get(role[0], (1.0, 1.0))
+            priors, weights = (good / (good + bad), _LATE[0] / sum(_LATE)), (good + bad, sum(_LATE))
+        tallies = self._tallies.get(role)
+        if tallies is None:
+            return priors
+        soon, late = (
+            (tally[1] + weight * prior) / (tally[0] + weight)
+            for tally, prior, weight in zip(tallies, priors, weights, strict=True)
+        )
+        return soon, late
 
 
 @dataclass(slots=True)
@@ -114,15 +127,17 @@ class Uses:
         if use is None:
             return
         gap = max(now - use.at, 0.0)
-        for horizon, seconds in enumerate(HORIZONS):
-            if gap > seconds or use.lapsed > horizon:
-                continue  # lapse has settled it
-            for role, depth in use.depths.items():
-                survived = kept is None or depth <= kept
-                if not use.early:
-                    use.odds.settle(role, horizon, survived=survived)
-                elif survived:
-                    use.odds.revise(role, horizon)
+        for role, depth in use.depths.items():
+            in_time = next((h for h, seconds in enumerate(HORIZONS) if gap <= seconds), None)
+            survived = in_time is not None and (kept is None or depth <= kept)
+            if use.early:
+                if survived:
+                    use.odds.revise(role, in_time or 0)
+                continue
+            for horizon in range(use.lapsed, len(HORIZONS)):
+                use.odds.settle(role, horizon, survived=survived and horizon == in_time)
+                if survived and horizon == in_time:
+                    break
 
     def open(self, key: Hashable, now: float, depths: Mapping[Role, int], odds: Odds) -> None:
         """Open a use: for each role, how many blocks deep its prefix is."""
