@@ -103,7 +103,9 @@ def _with_spares(
     ends = {candidate.by: candidate for candidate in candidates if candidate.by in ("tools", "system")}
     for candidate in (ends.get("system"), ends.get("tools")):
         deeper = None if candidate is None else next((m for m in out if m[0].position >= candidate.position), None)
-        if candidate is None or deeper is None or deeper[0] is candidate or len(out) == MOST_BREAKPOINTS:
+        if candidate is None or deeper is None or len(out) == MOST_BREAKPOINTS:
+            continue
+        if deeper[0].position == candidate.position:
             continue
         out.insert(out.index(deeper), (candidate, deeper[1]))
     return tuple(out)

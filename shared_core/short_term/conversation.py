@@ -149,6 +149,7 @@ class Step:
             self._offer_depth(("after", self._in_tool_loop()), n)
         else:
             self._offer_depth(("tail", 0), n)
+            self._offer_depth(("tail", 1), n - 1)
         seen = Counter(self.shared.divergences)
         for role, times in seen.most_common(6):
             if role[0] == "tail" and role[1] < n:  # type: ignore[operator]
@@ -220,14 +221,16 @@ class Step:
             at -= 1
         if at > 0:
             self._depths[role] = depth
-            self._offer(len(self.head) + at, role, self.talk.odds.of(role))
+            behind = self.tokens(self.blocks) - self.tokens(len(self.head) + at) if role[0] == "tail" else 0
+            self._offer(len(self.head) + at, role, self.talk.odds.of(role), behind)
 
-    def _offer(self, position: int, role: Role, odds: tuple[float, float]) -> None:
+    def _offer(self, position: int, role: Role, odds: tuple[float, float], behind: float = 0.0) -> None:
+        """Add a candidate; ``behind``: tokens between it and the end of what grows."""
         tokens = self.tokens(position)
         margin = MARGIN if self._ratio == 1.0 else 1.0
         if tokens >= self.rules.min_tokens * margin:
             growth = self.talk.growth if self.talk.growth is not None else self.shared.growth
-            fresh = (growth or 0.0) if role[0] in _MOVING else 0.0
+            fresh = max((growth or 0.0) - behind, 0.0) if role[0] in _MOVING else 0.0
             self._candidates.setdefault(position, Candidate(position, Boundary(tokens, *odds, fresh), str(role[0])))
 
     def _ask(self, position: int, ttl: Ttl, *, forced: bool, by: str) -> None:
