@@ -148,12 +148,12 @@ class Step:
             self._offer_depth(("stable",), volatile)
             self._offer_depth(("after", self._in_tool_loop()), n)
         else:
-            self._offer_depth(("tail", 0), n)
-            self._offer_depth(("tail", 1), n - 1)
+            self._offer_depth(("tail", 0, self._in_tool_loop()), n)
+            self._offer_depth(("tail", 1, self._in_tool_loop()), n - 1)
         seen = Counter(self.shared.divergences)
         for role, times in seen.most_common(6):
             if role[0] == "tail" and role[1] < n:  # type: ignore[operator]
-                self._offer_depth(role, n - role[1])  # type: ignore[operator]
+                self._offer_depth((*role, self._in_tool_loop()), n - role[1])  # type: ignore[operator]
             elif role[0] == "head" and times > 1 and role[1] < n:  # type: ignore[operator]
                 self._offer_depth(role, role[1])  # type: ignore[arg-type]
 
@@ -230,7 +230,8 @@ class Step:
         margin = MARGIN if self._ratio == 1.0 else 1.0
         if tokens >= self.rules.min_tokens * margin:
             growth = self.talk.growth if self.talk.growth is not None else self.shared.growth
-            fresh = max((growth or 0.0) - behind, 0.0) if role[0] in _MOVING else 0.0
+            above = tokens - self.tokens(len(self.head))
+            fresh = min(max((growth or 0.0) - behind, 0.0), above) if role[0] in _MOVING else 0.0
             self._candidates.setdefault(position, Candidate(position, Boundary(tokens, *odds, fresh), str(role[0])))
 
     def _ask(self, position: int, ttl: Ttl, *, forced: bool, by: str) -> None:

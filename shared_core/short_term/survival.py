@@ -19,9 +19,9 @@ from shared_core.short_term.rules import TTL_SECONDS
 Role = tuple[Hashable, ...]
 HORIZONS: Final = (TTL_SECONDS["5m"], 600.0, 1200.0, 2400.0, TTL_SECONDS["1h"])
 """Ages in seconds at which an open use is looked at: five minutes, and four steps from there to the hour."""
-FADE: Final = 0.98
-"""What a settled use still counts after the next one: about the last fifty decide."""
-BORROWED: Final = 4.0
+FADE: Final = 0.99
+"""What a settled use still counts after the next one: about the last hundred decide."""
+BORROWED: Final = 25.0
 """How many uses' worth of the scope's experience a conversation starts from."""
 _PRIORS: Final[Mapping[Hashable, tuple[float, float]]] = {
     "tools": (3.0, 1.0),
@@ -33,8 +33,8 @@ _PRIORS: Final[Mapping[Hashable, tuple[float, float]]] = {
 Tools change less than the system, and it less than the messages, so their ends are marked while nothing is known;
 what follows a volatile block is taken for lost until seen otherwise.
 """
-_LATE: Final = (0.14, 1.86)
-"""Prior of each step after five minutes: a quarter comes back within the hour."""
+_LATE: Final = (0.1, 3.9)
+"""Prior of each step after five minutes: one in ten comes back within the hour."""
 _MOST_USES = 4096
 
 
