@@ -23,6 +23,8 @@ from shared_core.short_term.tape import Spoken, Tape, exact
 
 MARGIN = 1.15
 """How far the estimate of a prefix must be above the model's minimum before a breakpoint of ours is put there."""
+CAUTION = 0.006
+"""Taken off the probability of the hour: its dear write is paid at once, so a gain within the error of the estimate is none."""
 _MOST_ENTRIES = 4096
 _DIVERGENCES = 16
 _SMOOTHING = 0.2
@@ -232,7 +234,8 @@ class Step:
             growth = self.talk.growth if self.talk.growth is not None else self.shared.growth
             above = tokens - self.tokens(len(self.head))
             fresh = min(max((growth or 0.0) - behind, 0.0), above) if role[0] in _MOVING else 0.0
-            self._candidates.setdefault(position, Candidate(position, Boundary(tokens, *odds, fresh), str(role[0])))
+            p5, p60 = odds[0], max(odds[1] - CAUTION, odds[0])
+            self._candidates.setdefault(position, Candidate(position, Boundary(tokens, p5, p60, fresh), str(role[0])))
 
     def _ask(self, position: int, ttl: Ttl, *, forced: bool, by: str) -> None:
         known = self._candidates.get(position)

@@ -33,7 +33,7 @@ _PRIORS: Final[Mapping[Hashable, tuple[float, float]]] = {
 Tools change less than the system, and it less than the messages, so their ends are marked while nothing is known;
 what follows a volatile block is taken for lost until seen otherwise.
 """
-_LATE: Final = (0.1, 3.9)
+_LATE: Final = (0.06, 2.5)
 """Prior of each step after five minutes: one in ten comes back within the hour."""
 _MOST_USES = 4096
 
