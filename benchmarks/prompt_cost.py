@@ -15,20 +15,16 @@ planning costs beside serialising.
 from __future__ import annotations
 
 import argparse
-import copy
-import json
 import os
-import random
-import time
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
-from benchmarks.prompt_mixes import Request, answered, called, said, streams, toolset, words
+from benchmarks.prompt_mixes import Request, streams
 from shared_core.settings import Settings
-from shared_core.short_term import Plan, Prompts
+from shared_core.short_term import Prompts
 from shared_core.short_term.rules import rules_for
-from shared_core.testing.prompt_cache import BadRequest, Prompt, PromptCache, cost
+from shared_core.testing.prompt_cache import Prompt, PromptCache, cost
 
 WARM_UP = 20
 EPHEMERAL = {"type": "ephemeral"}
@@ -85,7 +81,9 @@ def fixed(name: str, stream: list[Request], read: list[Prompt], layout: list[tup
             if 0 < ends[role] <= tail:
                 marks[ends[role] - 1] = max(ttl, marks.get(ends[role] - 1, ""), key=("", "5m", "1h").index)
         ordered = sorted(marks.items())
-        lowered = [(at, "1h" if all(t == "1h" for _, t in ordered[: k + 1]) else "5m") for k, (at, _) in enumerate(ordered)]
+        lowered = [
+            (at, "1h" if all(t == "1h" for _, t in ordered[: k + 1]) else "5m") for k, (at, _) in enumerate(ordered)
+        ]
         usage = cache.serve(replace(prompt, marks=tuple(lowered)), now=request.at)
         before[request.session, request.model] = stable if any(role == "stable" for role, _ in layout) else tail
         total += cost(usage, rules_for(request.model)) if i >= WARM_UP else 0.0

@@ -55,7 +55,10 @@ def said(role: str, text: str) -> dict[str, Any]:
 
 
 def called(ids: list[str], name: str, args: Mapping[str, Any]) -> dict[str, Any]:
-    return {"role": "assistant", "content": [{"type": "tool_use", "id": i, "name": name, "input": dict(args)} for i in ids]}
+    return {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": i, "name": name, "input": dict(args)} for i in ids],
+    }
 
 
 def answered(ids: list[str], texts: list[str]) -> dict[str, Any]:
@@ -241,7 +244,9 @@ def single() -> list[Request]:
     rng = random.Random(10)
     kit = toolset(rng, 20)
     return [
-        Request(1_700_000_000.0 + 45.0 * i, f"single-{i}", SONNET, words(rng, 1200), kit, [said("user", words(rng, 400))])
+        Request(
+            1_700_000_000.0 + 45.0 * i, f"single-{i}", SONNET, words(rng, 1200), kit, [said("user", words(rng, 400))]
+        )
         for i in range(150)
     ]
 
@@ -261,4 +266,8 @@ def streams(data: Path | None) -> dict[str, Callable[[], list[Request]]]:
     }
     if data is None:
         return seeded
-    return {"mini-swe, recorded gaps": lambda: miniswe(data), "tau-bench, seeded gaps": lambda: taubench(data), **seeded}
+    return {
+        "mini-swe, recorded gaps": lambda: miniswe(data),
+        "tau-bench, seeded gaps": lambda: taubench(data),
+        **seeded,
+    }

@@ -70,16 +70,17 @@ class Odds:
 
     def of(self, role: Role) -> tuple[float, float]:
         """The probabilities that a prefix of this role is found again within 5 minutes and within 1 hour."""
-        hazards = self._hazards(role)
+        hazards = self.hazards(role)
         lost = 1.0
         for hazard in hazards:
             lost *= 1.0 - hazard
         return hazards[0], max(1.0 - lost, hazards[0])
 
-    def _hazards(self, role: Role) -> list[float]:
+    def hazards(self, role: Role) -> list[float]:
+        """Per age: of the uses that reached the age before, the share that came back until this one."""
         tallies = self._tallies.get(role)
         if self._parent is not None:
-            priors = self._parent._hazards(role)
+            priors = self._parent.hazards(role)
             if tallies is None:
                 return priors
             return [

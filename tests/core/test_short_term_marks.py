@@ -1,6 +1,6 @@
 """The optimum of the cost formula: equal to trying every set of breakpoints, and what it says in known cases."""
 
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import pytest
 from hypothesis import given, settings
@@ -31,7 +31,7 @@ def by_trying_everything(boundaries, rules, slots):
                 continue
             for ttls in product(("1h", "5m"), repeat=count):
                 marks = tuple(zip(chosen, ttls, strict=True))
-                grows = any(a == "5m" and b == "1h" for a, b in zip(ttls, ttls[1:], strict=False))
+                grows = any(a == "5m" and b == "1h" for a, b in pairwise(ttls))
                 other = any(boundaries[i].ttl not in (None, ttl) for i, ttl in marks)
                 if not grows and not other:
                     value = saved(boundaries, marks, rules)
