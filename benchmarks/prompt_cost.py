@@ -15,19 +15,25 @@ planning costs beside serialising.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import gc
+import json
+import math
 import os
+import random
+import time
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
 from benchmarks.prompt_mixes import Request, streams
 from shared_core.settings import Settings
-from shared_core.short_term import Prompts
+from shared_core.short_term import Plan, Prompts
 from shared_core.short_term.rules import rules_for
-from shared_core.testing.prompt_cache import Prompt, PromptCache, cost
+from shared_core.testing.prompt_cache import BadRequest, Prompt, PromptCache, cost
+from shared_core.testing.prompt_requests import conversation
 
 WARM_UP = 20
-EPHEMERAL = {"type": "ephemeral"}
 
 
 def count(text: str) -> int:
@@ -119,26 +125,133 @@ def bills(name: str, stream: list[Request]) -> dict[str, float]:
     }  # fmt: skip
 
 
+def refusals(conversations: int) -> tuple[int, int]:
+    """Requests planned for random conversations with breakpoints of the caller's, and how many were refused."""
+    prompts = Prompts(settings=Settings(), clock=lambda: 0.0, scope_of=lambda scope: scope or "bench")
+    cache, sent, refused, now = provider(""), 0, 0, 1_700_000_000.0
+    for number in range(conversations):
+        rng = random.Random(number)
+        for request in conversation(rng):
+            now += rng.choice([1.0, 30.0, 400.0])
+            plan = prompts.plan(**request, session=f"c{number}", now=now)
+            sent += 1
+            try:
+                prompts.record(cache.send(plan.request, now=now), plan=plan)
+            except BadRequest as error:
+                refused += 1
+                print(f"refused: {error} (conversation {number})")
+    return sent, refused
+
+
+def planning_cost(stream: list[Request], blocks: int = 1000) -> dict[str, float]:
+    """Microseconds (least of 15) at about 1 000 blocks: planning, building the request, and serialising it.
+
+    ``plan, same objects``: the caller's list grew by two messages. ``plan, fresh copies``: every message was read anew
+    from storage. ``json.dumps`` serialises the request once; ``the SDK`` takes the same request to bytes.
+    """
+    messages: list[dict] = []
+    for request in stream:
+        longest = max((r for r in stream if r.session == request.session), key=lambda r: len(r.messages))
+        messages += longest.messages if not messages or longest.messages[0] != messages[0] else []
+        if len(messages) >= blocks + 60:
+            break
+    head = stream[0]
+
+    def measured(copies: bool) -> tuple[list[float], list[float], Plan]:
+        prompts = Prompts(settings=Settings(), clock=lambda: 0.0, scope_of=lambda scope: scope or "bench")
+        planning, building = [], []
+        for n in range(blocks, blocks + 32, 2):
+            given = json.loads(json.dumps(messages[:n])) if copies else messages[:n]
+            gc.collect()
+            start = time.perf_counter()
+            plan = prompts.plan(
+                model=head.model, system=head.system, tools=head.tools, messages=given, session="s",
+                now=1.7e9 + n, max_tokens=10,
+            )  # fmt: skip
+            planned = time.perf_counter()
+            request = plan.request
+            building.append(time.perf_counter() - planned)
+            planning.append(planned - start)
+            del request
+        return planning, building, plan
+
+    same, building, plan = measured(copies=False)
+    fresh, _, _ = measured(copies=True)
+    dumping = []
+    for _ in range(15):
+        gc.collect()
+        start = time.perf_counter()
+        json.dumps(plan.request)
+        dumping.append(time.perf_counter() - start)
+    found = {
+        "plan, first time (cold)": same[0], "plan, same objects": min(same[1:]), "plan, fresh copies": min(fresh[1:]),
+        "building the request": min(building), "json.dumps": min(dumping), "the SDK": _sdk_seconds(plan.request),
+    }  # fmt: skip
+    return {name: seconds * 1e6 for name, seconds in found.items()}
+
+
+def _sdk_seconds(request: dict) -> float:
+    """The least time from ``messages.create`` to a body in bytes, over 15 calls that are not sent; NaN without the SDK."""
+    try:
+        import anthropic
+
+        try:
+            import httpx2 as httpx
+        except ImportError:
+            import httpx
+    except ImportError:
+        return math.nan
+    reached: list[float] = []
+
+    def answer(sent: httpx.Request) -> httpx.Response:
+        reached.append(time.perf_counter())
+        return httpx.Response(400, json={"type": "error", "error": {"type": "x", "message": str(len(sent.content))}})
+
+    taken = []
+    with httpx.Client(transport=httpx.MockTransport(answer)) as http:
+        client = anthropic.Anthropic(api_key="none", max_retries=0, http_client=http)
+        for _ in range(15):
+            gc.collect()
+            start = time.perf_counter()
+            with contextlib.suppress(anthropic.BadRequestError):
+                client.messages.create(**request)
+            taken.append(reached[-1] - start)
+    return min(taken)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default=os.environ.get("TIERED_MEMORY_DATA"))
     parser.add_argument("--conversations", type=int, default=10_000)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="only the streams whose name holds this")
+    parser.add_argument("--seed", type=int, default=0, help="another draw of the seeded streams")
     given = parser.parse_args()
     data = Path(given.data) if given.data else None
-    print(f"{'stream':30}{'requests':>9}{'none':>12}{'lc 5m':>12}{'lc 1h':>12}{'best fixed':>12}{'ours':>12}"
-          f"{'to best':>9}{'to lc 5m':>9}  best fixed plan")  # fmt: skip
-    for name, make in streams(data).items():
+    made = streams(data, given.seed)
+    print(
+        f"{'bill in base tokens':28}{'requests':>9}{'none':>12}{'langch. 5m':>12}{'langch. 1h':>12}{'best fixed':>12}"
+        f"{'ours':>12}{'to best':>9}{'to l. 5m':>9}{'to l. 1h':>9}  best fixed plan"
+    )
+    for name, make in made.items():
         if given.only not in name:
             continue
         stream = make()
         row = bills(name, stream)
         print(
-            f"{name:30}{len(stream):9}{row['none']:12,.0f}{row['langchain 5m']:12,.0f}{row['langchain 1h']:12,.0f}"
+            f"{name:28}{len(stream):9}{row['none']:12,.0f}{row['langchain 5m']:12,.0f}{row['langchain 1h']:12,.0f}"
             f"{row['best fixed']:12,.0f}{row['ours']:12,.0f}{row['ours'] / row['best fixed'] - 1:+9.1%}"
-            f"{row['ours'] / row['langchain 5m'] - 1:+9.1%}  {row['which']}",
+            f"{row['ours'] / row['langchain 5m'] - 1:+9.1%}{row['ours'] / row['langchain 1h'] - 1:+9.1%}  {row['which']}",
             flush=True,
         )
+    sent, refused = refusals(given.conversations)
+    print(f"\n{given.conversations} random conversations, {sent} planned requests: {refused} refused (must be 0)")
+    print("\nplanning at 1 000 blocks (must be at most 5 % of serialising)")
+    timed = planning_cost(next(iter(made.values()))())
+    for name, microseconds in timed.items():
+        shares = (
+            f"{microseconds / timed['json.dumps']:8.1%} of json.dumps{microseconds / timed['the SDK']:8.1%} of the SDK"
+        )
+        print(f"{name:28}{microseconds:12,.0f} us{shares}")
 
 
 if __name__ == "__main__":

@@ -90,9 +90,9 @@ def miniswe(data: Path, runs: int = 60) -> list[Request]:
     return sorted(out, key=lambda request: request.at)
 
 
-def taubench(data: Path) -> list[Request]:
+def taubench(data: Path, seed: int = 0) -> list[Request]:
     """Customer-service runs with their real messages; tools take seconds, people half a minute to some minutes."""
-    rng = random.Random(2)
+    rng = random.Random(2 + 100 * seed)
     with gzip.open(data / "tool_calls" / "taubench_airline_trial0.json.gz", "rt") as file:
         runs = json.load(file)
     tools = toolset(rng, 14, 50)
@@ -146,21 +146,21 @@ def _chat(
             at += pause(rng)
 
 
-def pauses() -> list[Request]:
+def pauses(seed: int = 0) -> list[Request]:
     """People who answer after 1 to 30 minutes (log-uniform)."""
     gap = lambda rng: math.exp(rng.uniform(math.log(60), math.log(1800)))  # noqa: E731
-    return sorted(_chat(3, sessions=10, turns=40, pause=gap), key=lambda request: request.at)
+    return sorted(_chat(3 + 100 * seed, sessions=10, turns=40, pause=gap), key=lambda request: request.at)
 
 
-def long_pauses() -> list[Request]:
+def long_pauses(seed: int = 0) -> list[Request]:
     """Half of the answers come within a minute, half after 10 minutes to 3 hours."""
     gap = lambda rng: rng.uniform(10, 60) if rng.random() < 0.5 else rng.uniform(600, 10_800)  # noqa: E731
-    return sorted(_chat(4, sessions=6, turns=60, pause=gap), key=lambda request: request.at)
+    return sorted(_chat(4 + 100 * seed, sessions=6, turns=60, pause=gap), key=lambda request: request.at)
 
 
-def bursts() -> list[Request]:
+def bursts(seed: int = 0) -> list[Request]:
     """Every turn of the model calls 25 tools at once, so 50 blocks lie between two requests."""
-    rng = random.Random(5)
+    rng = random.Random(5 + 100 * seed)
     system, kit = words(rng, 800), toolset(rng, 12)
     out = []
     for session in range(8):
@@ -175,9 +175,9 @@ def bursts() -> list[Request]:
     return out
 
 
-def recalled(*, declared: bool) -> list[Request]:
+def recalled(seed: int = 0, *, declared: bool) -> list[Request]:
     """A recalled block at the tail that is another in every turn, frozen within its turn; some turns call tools."""
-    rng = random.Random(6)
+    rng = random.Random(6 + 100 * seed)
     system, kit = words(rng, 900), toolset(rng, 8)
     out = []
     for session in range(8):
@@ -202,9 +202,9 @@ def recalled(*, declared: bool) -> list[Request]:
     return sorted(out, key=lambda request: request.at)
 
 
-def changing_tools() -> list[Request]:
+def changing_tools(seed: int = 0) -> list[Request]:
     """A tool joins or leaves every dozen requests."""
-    rng = random.Random(7)
+    rng = random.Random(7 + 100 * seed)
     system, kit = words(rng, 1500), toolset(rng, 16)
     out = []
     for session in range(8):
@@ -221,27 +221,35 @@ def changing_tools() -> list[Request]:
     return sorted(out, key=lambda request: request.at)
 
 
-def two_models() -> list[Request]:
+def two_models(seed: int = 0) -> list[Request]:
     """One conversation, answered by one model or the other at random."""
-    rng = random.Random(8)
-    base = _chat(8, sessions=6, turns=50, pause=lambda rng: rng.uniform(10, 280))
+    rng = random.Random(8 + 100 * seed)
+    base = _chat(8 + 100 * seed, sessions=6, turns=50, pause=lambda rng: rng.uniform(10, 280))
     requests = [
         Request(r.at, r.session, OPUS if rng.random() < 0.3 else SONNET, r.system, r.tools, r.messages) for r in base
     ]
     return sorted(requests, key=lambda request: request.at)
 
 
-def short() -> list[Request]:
+def short(seed: int = 0) -> list[Request]:
     """Prompts that never reach the model's minimum."""
     return sorted(
-        _chat(9, sessions=40, turns=6, pause=lambda rng: rng.uniform(5, 60), model=HAIKU, system_words=150, tools=3),
+        _chat(
+            9 + 100 * seed,
+            sessions=40,
+            turns=6,
+            pause=lambda rng: rng.uniform(5, 60),
+            model=HAIKU,
+            system_words=150,
+            tools=3,
+        ),
         key=lambda request: request.at,
     )
 
 
-def single() -> list[Request]:
+def single(seed: int = 0) -> list[Request]:
     """Every request is the only one of its conversation, with a system text of its own and one shared tool set."""
-    rng = random.Random(10)
+    rng = random.Random(10 + 100 * seed)
     kit = toolset(rng, 20)
     return [
         Request(
@@ -251,23 +259,23 @@ def single() -> list[Request]:
     ]
 
 
-def streams(data: Path | None) -> dict[str, Callable[[], list[Request]]]:
+def streams(data: Path | None, seed: int = 0) -> dict[str, Callable[[], list[Request]]]:
     """Every mix by name; the recorded ones only with a data folder."""
     seeded: dict[str, Callable[[], list[Request]]] = {
-        "pauses of 1-30 minutes": pauses,
-        "pauses of seconds or hours": long_pauses,
-        "bursts of 25 tools": bursts,
-        "recalled block, declared": lambda: recalled(declared=True),
-        "recalled block, undeclared": lambda: recalled(declared=False),
-        "changing tool set": changing_tools,
-        "two models": two_models,
-        "below the minimum": short,
-        "one request each": single,
+        "pauses of 1-30 minutes": lambda: pauses(seed),
+        "pauses of seconds or hours": lambda: long_pauses(seed),
+        "bursts of 25 tools": lambda: bursts(seed),
+        "recalled block, declared": lambda: recalled(seed, declared=True),
+        "recalled block, undeclared": lambda: recalled(seed, declared=False),
+        "changing tool set": lambda: changing_tools(seed),
+        "two models": lambda: two_models(seed),
+        "below the minimum": lambda: short(seed),
+        "one request each": lambda: single(seed),
     }
     if data is None:
         return seeded
     return {
         "mini-swe, recorded gaps": lambda: miniswe(data),
-        "tau-bench, seeded gaps": lambda: taubench(data),
+        "tau-bench, seeded gaps": lambda: taubench(data, seed),
         **seeded,
     }

@@ -20,7 +20,7 @@ from shared_core.text import estimate_tokens
 IMAGE_TOKENS: Final = 1600
 DOCUMENT_TOKENS: Final = 3000
 """What a picture and a document in binary form are taken for; the usage that comes back corrects the total."""
-_SAMPLE_CHARACTERS = 400
+_SAMPLE_CHARACTERS = 160
 _MOST_ESTIMATES = 65_536
 
 

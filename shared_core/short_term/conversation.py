@@ -106,11 +106,11 @@ class Step:
     @property
     def blocks(self) -> int:
         """How many blocks the prompt has."""
-        return len(self.head) + len(self.talk.tape)
+        return self.head.blocks + len(self.talk.tape)
 
     def tokens(self, position: int) -> int:
         """Tokens of the prompt's first ``position`` blocks, as estimated and corrected by earlier usage."""
-        static = len(self.head)
+        static = self.head.blocks
         known = (
             self.head.tokens[position]
             if position <= static
@@ -223,8 +223,8 @@ class Step:
             at -= 1
         if at > 0:
             self._depths[role] = depth
-            behind = self.tokens(self.blocks) - self.tokens(len(self.head) + at) if role[0] == "tail" else 0
-            self._offer(len(self.head) + at, role, self.talk.odds.of(role), behind)
+            behind = self.tokens(self.blocks) - self.tokens(self.head.blocks + at) if role[0] == "tail" else 0
+            self._offer(self.head.blocks + at, role, self.talk.odds.of(role), behind)
 
     def _offer(self, position: int, role: Role, odds: tuple[float, float], behind: float = 0.0) -> None:
         """Add a candidate; ``behind``: tokens between it and the end of what grows."""
@@ -232,7 +232,7 @@ class Step:
         margin = MARGIN if self._ratio == 1.0 else 1.0
         if tokens >= self.rules.min_tokens * margin:
             growth = self.talk.growth if self.talk.growth is not None else self.shared.growth
-            above = tokens - self.tokens(len(self.head))
+            above = tokens - self.tokens(self.head.blocks)
             fresh = min(max((growth or 0.0) - behind, 0.0), above) if role[0] in _MOVING else 0.0
             p5, p60 = odds[0], max(odds[1] - CAUTION, odds[0])
             self._candidates.setdefault(position, Candidate(position, Boundary(tokens, p5, p60, fresh), str(role[0])))
@@ -249,8 +249,8 @@ class Step:
         self._candidates[position] = Candidate(position, Boundary(self.tokens(position), *odds, fresh, forced, ttl), by)
 
     def _callers(self, notes: list[str]) -> list[tuple[int, Ttl]]:
-        static = len(self.head)
-        wanted = [(b + 1, ttl) for b in range(static) if (ttl := self.head.piece(b).ttl) is not None]
+        static = self.head.blocks
+        wanted = list(self.head.callers)
         wanted += [(static + block + 1, ttl) for block, ttl in sorted(self.talk.tape.callers.items())]
         kept: list[tuple[int, Ttl]] = []
         for position, ttl in wanted:
@@ -280,7 +280,7 @@ class Step:
     # -- what is where -------------------------------------------------------------------------------
 
     def _alive(self) -> dict[int, Entry]:
-        alive = {len(self.head) + depth: entry for depth, entry in self.talk.live.items()}
+        alive = {self.head.blocks + depth: entry for depth, entry in self.talk.live.items()}
         for position, (_, digest) in self.head.digests.items():
             entry = self.shared.live.get(digest)
             if entry is not None and entry.alive(self._now):
@@ -288,8 +288,8 @@ class Step:
         return alive
 
     def _enter(self, position: int, entry: Entry) -> None:
-        if position > len(self.head):
-            self.talk.live[position - len(self.head)] = entry
+        if position > self.head.blocks:
+            self.talk.live[position - self.head.blocks] = entry
         elif position in self.head.digests:
             digest = self.head.digests[position][1]
             self.shared.live[digest] = entry
@@ -298,13 +298,13 @@ class Step:
                 self.shared.live.popitem(last=False)
 
     def _piece(self, block: int) -> Piece:
-        static = len(self.head)
+        static = self.head.blocks
         return self.head.piece(block) if block < static else self.talk.tape.piece(block - static)
 
     def _breakpoint(self, candidate: Candidate, ttl: Ttl, explicit_only: bool) -> Breakpoint:
         here = candidate.boundary
         survival = here.p60 if ttl == "1h" else here.p5
-        block, tools, static = candidate.position - 1, len(self.head.tools), len(self.head)
+        block, tools, static = candidate.position - 1, len(self.head.tools), self.head.blocks
         by = "caller" if candidate.by == "automatic" and explicit_only else candidate.by
         common = {
             "position": candidate.position,

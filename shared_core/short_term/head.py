@@ -13,22 +13,24 @@ from itertools import accumulate
 from typing import Any
 
 from shared_core.short_term.blocks import Piece, canonical, rendered
-from shared_core.short_term.rules import level_settings
+from shared_core.short_term.rules import Ttl, level_settings
 from shared_core.short_term.survival import Role
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Tools and system. ``tokens[b]``: tokens of the first b blocks; ``digests``: identity of each boundary by b."""
+    """Tools and system. ``tokens[b]``: tokens of the first b blocks; ``digests``: identity of each boundary by b.
+
+    ``blocks``: how many there are; ``callers``: the caller's breakpoints, as (boundary, lifetime).
+    """
 
     tools: tuple[Piece, ...]
     system: tuple[Piece, ...]
     tokens: tuple[int, ...]
     digests: Mapping[int, tuple[Role, bytes]]
     message_seed: bytes
-
-    def __len__(self) -> int:
-        return len(self.tools) + len(self.system)
+    blocks: int
+    callers: tuple[tuple[int, Ttl], ...]
 
     def piece(self, block: int) -> Piece:
         """The block with this number, tools first."""
@@ -58,7 +60,9 @@ def head_of(tools: tuple[Piece, ...], system: tuple[Piece, ...], settings: Mappi
         if piece.markable and i >= len(system) - MOST_SYSTEM_BOUNDARIES:
             digests[len(tools) + i + 1] = (("system", i), chain.digest())
     tokens = tuple(accumulate((piece.tokens for piece in (*tools, *system)), initial=0))
-    return Head(tools, system, tokens, digests, _seed(settings, "system") + _seed(settings, "messages"))
+    callers = tuple((b, piece.ttl) for b, piece in enumerate((*tools, *system), 1) if piece.ttl is not None)
+    seed = _seed(settings, "system") + _seed(settings, "messages")
+    return Head(tools, system, tokens, digests, seed, len(tools) + len(system), callers)
 
 
 def _seed(settings: Mapping[str, Any], level: Any) -> bytes:

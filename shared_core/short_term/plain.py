@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
-from shared_core.messages import Message, is_system
+from shared_core.messages import Message
 from shared_core.short_term.blocks import Reader, canonical, copied
 from shared_core.short_term.plan import Expected, Parts, Plan
 from shared_core.short_term.rules import ModelRules, is_anthropic
@@ -54,10 +55,14 @@ def plain_plan(
 
 
 def _is_openai(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None) -> bool:
-    shaped = any(
-        isinstance(message, Mapping)
-        and (message.get("role") in ("tool", "function", "developer") or "tool_calls" in message)
-        for message in messages
-        if not (isinstance(message, Mapping) and is_system(message))
-    )
-    return shaped or any(isinstance(tool, Mapping) and "function" in tool for tool in tools or ())
+    """By the roles, in C since a plan must not cost more than a glance at a long conversation; and by the tools."""
+    try:
+        roles = set(map(_ROLE, messages))
+    except (KeyError, TypeError):
+        return False  # no messages at all; reading them says what is wrong
+    if roles & {"tool", "function"} or (messages and "tool_calls" in messages[-1]):
+        return True
+    return any(isinstance(tool, Mapping) and "function" in tool for tool in tools or ())
+
+
+_ROLE = itemgetter("role")
