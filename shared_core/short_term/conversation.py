@@ -223,17 +223,15 @@ class Step:
             at -= 1
         if at > 0:
             self._depths[role] = depth
-            behind = self.tokens(self.blocks) - self.tokens(self.head.blocks + at) if role[0] == "tail" else 0
-            self._offer(self.head.blocks + at, role, self.talk.odds.of(role), behind)
+            self._offer(self.head.blocks + at, role, self.talk.odds.of(role))
 
-    def _offer(self, position: int, role: Role, odds: tuple[float, float], behind: float = 0.0) -> None:
-        """Add a candidate; ``behind``: tokens between it and the end of what grows."""
+    def _offer(self, position: int, role: Role, odds: tuple[float, float]) -> None:
         tokens = self.tokens(position)
         margin = MARGIN if self._ratio == 1.0 else 1.0
         if tokens >= self.rules.min_tokens * margin:
             growth = self.talk.growth if self.talk.growth is not None else self.shared.growth
             above = tokens - self.tokens(self.head.blocks)
-            fresh = min(max((growth or 0.0) - behind, 0.0), above) if role[0] in _MOVING else 0.0
+            fresh = min(growth or 0.0, above) if role[0] in _MOVING else 0.0
             p5, p60 = odds[0], max(odds[1] - CAUTION, odds[0])
             self._candidates.setdefault(position, Candidate(position, Boundary(tokens, p5, p60, fresh), str(role[0])))
 

@@ -4,17 +4,19 @@ In units of the base input price, with w what a write costs, r a read, T the tok
 probability that the next request still finds it (unchanged, and within its lifetime), a request that
 marks b_1 < b_2 < … on every call costs on average
 
-    N - sum over j of (T_j - T_{j-1}) * (1 - r * P_j - w_j * (1 - P_j)) - (F_j - F_{j-1}) * (w_j - 1)
+    N - sum over j of (T_j - T_{j-1}) * ((w - r) * P_j - (w_j - 1)) - (F_j - F_{j-1}) * (w_j - 1)
 
 with T_0 = F_0 = 0. Each span pays its own write and is read as often as its own prefix survives. F are the tokens
 by which the prefix grows from request to request: they are new, so they are written even when all the rest is
-found. (Equal to N - sum of dT * [(w - r) P - (w - 1)] for one lifetime and a prompt that does not grow.) P_j belongs to the lifetime
-of mark j, and lifetimes must not grow along the prompt: one-hour marks come first. So the last mark stands
+found. w is what a read saves the next request from writing: w_j, but behind a mark that moves on with the prompt
+(F_{j-1} > 0) it is w_{j-1}, since by then the span lies before that mark. P_j belongs to the lifetime of mark j,
+and lifetimes must not grow along the prompt: one-hour marks come first. So the last mark stands
 on the deepest boundary with P > (w - 1) / (w - r), and inner marks where P drops.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -40,10 +42,16 @@ class Boundary:
     ttl: Ttl | None = None
 
 
-def worth(tokens: float, fresh: float, boundary: Boundary, ttl: Ttl, rules: ModelRules) -> float:
-    """What marking a span that ends at the boundary saves per request, in base input tokens."""
-    p, w = (boundary.p60, rules.write_1h) if ttl == "1h" else (boundary.p5, rules.write_5m)
-    return tokens * (1 - rules.read * p - w * (1 - p)) - fresh * (w - 1)
+def worth(before: Boundary | None, before_ttl: Ttl, here: Boundary, ttl: Ttl, rules: ModelRules) -> float:
+    """What marking ``here`` saves per request, in base input tokens, when the mark before it is ``before`` (None: none)."""
+    tokens, fresh, w = here.tokens, here.fresh, rules.write(ttl)
+    again = w
+    if before is not None:
+        tokens, fresh = tokens - before.tokens, fresh - before.fresh
+        if before.fresh:
+            again = rules.write(before_ttl)
+    p = here.p60 if ttl == "1h" else here.p5
+    return tokens * ((again - rules.read) * p - (w - 1)) - fresh * (w - 1)
 
 
 def best_marks(
@@ -58,32 +66,44 @@ def best_marks(
     forced_before = [-1] * (n + 1)
     for j in range(n):
         forced_before[j + 1] = j if boundaries[j].forced else forced_before[j]
-    # reached[(j, phase)]: the best saving of marks that end at j with a lifetime of that phase; -1 is no mark yet
-    reached: dict[tuple[int, int], tuple[float, Marks]] = {(-1, 0): (0.0, ())}
-    best: tuple[float, Marks] | None = (0.0, ()) if forced_before[n] < 0 else None
-    for _ in range(slots):
-        further: dict[tuple[int, int], tuple[float, Marks]] = {}
-        for (i, phase), (saved, marks) in reached.items():
-            start, grown = (boundaries[i].tokens, boundaries[i].fresh) if i >= 0 else (0.0, 0.0)
+    allowed = [[then for then in (0, 1) if b.ttl is None or b.ttl == _TTLS[then]] for b in boundaries]
+    gains: dict[tuple[int, int, int, int], float] = {}
+    # A state is (index of the last mark, its lifetime: 0 for 1h, 1 for 5m); -1 is no mark yet. Each knows the best
+    # saving that ends there and the state before it.
+    reached: dict[tuple[int, int], float] = {(-1, 0): 0.0}
+    trail: list[dict[tuple[int, int], tuple[int, int]]] = []
+    best: tuple[float, int, tuple[int, int]] | None = (0.0, 0, (-1, 0)) if forced_before[n] < 0 else None
+    for slot in range(slots):
+        further: dict[tuple[int, int], float] = {}
+        come_from: dict[tuple[int, int], tuple[int, int]] = {}
+        for (i, phase), saved in reached.items():
+            before = boundaries[i] if i >= 0 else None
             for j in range(i + 1, n):
                 if forced_before[j] > i:
                     break
-                here = boundaries[j]
-                for then in range(phase, 2):
-                    ttl = _TTLS[then]
-                    if here.ttl is not None and here.ttl != ttl:
+                for then in allowed[j]:
+                    if then < phase:
                         continue
-                    total = saved + worth(here.tokens - start, here.fresh - grown, here, ttl, rules)
-                    known = further.get((j, then))
-                    if known is None or total > known[0]:
-                        further[j, then] = (total, (*marks, (j, ttl)))
-        for (j, _then), found in further.items():
-            if j >= forced_before[n] and (best is None or found[0] > best[0]):
-                best = found
+                    gain = gains.get((i, phase, j, then))
+                    if gain is None:
+                        gain = worth(before, _TTLS[phase], boundaries[j], _TTLS[then], rules)
+                        gains[i, phase, j, then] = gain
+                    if saved + gain > further.get((j, then), -math.inf):
+                        further[j, then] = saved + gain
+                        come_from[j, then] = (i, phase)
+        trail.append(come_from)
+        for state, saved in further.items():
+            if state[0] >= forced_before[n] and (best is None or saved > best[0]):
+                best = (saved, slot + 1, state)
         reached = further
     if best is None:
         raise ValueError(f"expected at most {slots} forced boundaries with lifetimes that do not grow")
-    return best
+    saved, count, state = best
+    marks: list[tuple[int, Ttl]] = []
+    for come_from in reversed(trail[:count]):
+        marks.append((state[0], _TTLS[state[1]]))
+        state = come_from[state]
+    return saved, tuple(reversed(marks))
 
 
 def distinct(boundaries: Sequence[Boundary]) -> list[int]:

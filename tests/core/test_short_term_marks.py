@@ -13,13 +13,15 @@ SONNET = RULES["claude-sonnet-5"]
 
 
 def saved(boundaries, marks, rules):
-    """The formula as it is written: each span saves 1 - r P - w (1 - P) per token."""
-    total, before = 0.0, 0.0
+    """The formula as it is written: a span saves (w - r) P - (w_j - 1) per token, less w_j - 1 per fresh token."""
+    total, before, grown, moved_by = 0.0, 0.0, 0.0, None
     for index, ttl in marks:
         boundary = boundaries[index]
         p, w = (boundary.p60, rules.write_1h) if ttl == "1h" else (boundary.p5, rules.write_5m)
-        total += (boundary.tokens - before) * (1 - rules.read * p - w * (1 - p))
-        before = boundary.tokens
+        miss = w if moved_by is None else moved_by
+        total += (boundary.tokens - before) * ((miss - rules.read) * p - (w - 1)) - (boundary.fresh - grown) * (w - 1)
+        before, grown = boundary.tokens, boundary.fresh
+        moved_by = w if boundary.fresh else None
     return total
 
 
@@ -54,6 +56,7 @@ def prompts(draw, forced=True):
                 total,
                 p5,
                 p60,
+                fresh=draw(st.sampled_from([0, 0, 10, 700])),
                 forced=forced and draw(st.integers(0, 5)) == 0,
                 ttl=draw(st.sampled_from([None, None, "5m", "1h"])) if forced else None,
             )
