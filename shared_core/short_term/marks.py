@@ -107,7 +107,7 @@ def best_marks(
 
 
 def distinct(boundaries: Sequence[Boundary]) -> list[int]:
-    """The indices that can be in an optimum: of neighbours with the same survival, only the deepest, and forced ones.
+    """The indices that can be in an optimum: of resting neighbours with the same survival only the deepest, and forced ones.
 
     A mark moved from the shallower of two equals to the deeper one adds tokens to its span at the same worth
     per token, taken from a next span that is worth less per token (else the mark would better be absent).
@@ -116,6 +116,7 @@ def distinct(boundaries: Sequence[Boundary]) -> list[int]:
         i
         for i, here in enumerate(boundaries)
         if here.forced
+        or here.fresh
         or i + 1 == len(boundaries)
         or boundaries[i + 1].forced
         or _kind(here) != _kind(boundaries[i + 1])
