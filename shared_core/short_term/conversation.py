@@ -39,7 +39,7 @@ class Shared:
         self.uses = Uses()
         self.live: OrderedDict[bytes, Entry] = OrderedDict()
         self.divergences: deque[Role] = deque(maxlen=_DIVERGENCES)
-        self.growth: float | None = None
+        self.growth = 0.0
 
 
 class Conversation:
@@ -50,7 +50,6 @@ class Conversation:
         self.odds = Odds(odds)
         self.head: Head | None = None
         self.live: dict[int, Entry] = {}
-        self.growth: float | None = None
         self._raw_head: Any = None
         self._led = 0
         self._reader = reader
@@ -99,7 +98,7 @@ class Step:
     ) -> None:
         self.talk, self.shared, self.head, self.rules = talk, shared, head, rules
         self._key, self._now, self._ratio = key, now, ratio
-        self._kept = -1
+        self._kept, self._growth = -1, 0.0
         self._depths: dict[Role, int] = {}
         self._candidates: dict[int, Candidate] = {}
 
@@ -206,13 +205,13 @@ class Step:
         return tuple(self.talk.tape.spoken)
 
     def _grow(self, stable: int) -> None:
-        """Learn by how many tokens the stable part grows from request to request."""
+        """By how many tokens the stable part grew since the last request; what is usual in the scope, if that is unknown."""
         if self._kept <= 0:
+            self._growth = self.shared.growth
             return
         tokens = self.talk.tape.tokens
-        new = max(tokens[stable] - tokens[min(self._kept, stable)], 0) * self._ratio
-        for known in (self.talk, self.shared):
-            known.growth = new if known.growth is None else known.growth + _SMOOTHING * (new - known.growth)
+        self._growth = max(tokens[stable] - tokens[min(self._kept, stable)], 0) * self._ratio
+        self.shared.growth += _SMOOTHING * (self._growth - self.shared.growth)
 
     # -- candidates ----------------------------------------------------------------------------------
 
@@ -229,9 +228,8 @@ class Step:
         tokens = self.tokens(position)
         margin = MARGIN if self._ratio == 1.0 else 1.0
         if tokens >= self.rules.min_tokens * margin:
-            growth = self.talk.growth if self.talk.growth is not None else self.shared.growth
             above = tokens - self.tokens(self.head.blocks)
-            fresh = min(growth or 0.0, above) if role[0] in _MOVING else 0.0
+            fresh = min(self._growth, above) if role[0] in _MOVING else 0.0
             p5, p60 = odds[0], max(odds[1] - CAUTION, odds[0])
             self._candidates.setdefault(position, Candidate(position, Boundary(tokens, p5, p60, fresh), str(role[0])))
 

@@ -81,12 +81,15 @@ class Prompts:
         if isinstance(messages, str | Mapping):
             raise InvalidInput(f"messages: expected a list of messages, got {type(messages).__name__}")
         listed = list(messages)
+        for message in listed[:1] + listed[-1:]:
+            if not isinstance(message, Mapping):
+                raise InvalidInput(f"messages: expected dicts with 'role' and 'content', got {message!r:.200}")
         if not wants_breakpoints(model, listed, tools):
             return plain_plan(
                 model=model, messages=listed, system=system, tools=tools, session=session, scope=chosen,
                 settings=settings, rules=rules_for(model, self.rules), reader=self._reader,
             )  # fmt: skip
-        leading = next((i for i, message in enumerate(listed) if not is_system(message)), len(listed))
+        leading = next((i for i, message in enumerate(listed) if not isinstance(message, Mapping) or not is_system(message)), len(listed))
         named = session if session is not None else ("first", text_of(listed[leading]) if leading < len(listed) else "")
         rules = rules_for(model, self.rules)
         with self._lock:
