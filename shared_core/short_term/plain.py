@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
 from typing import Any
 
+from shared_core.errors import InvalidInput
 from shared_core.messages import Message
 from shared_core.short_term.blocks import Reader, canonical, copied
 from shared_core.short_term.plan import Expected, Parts, Plan
 from shared_core.short_term.rules import ModelRules, is_anthropic
-from shared_core.short_term.tape import Spoken
-
-
-def wants_breakpoints(model: str, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None) -> bool:
-    """Whether the model takes breakpoints and the request is in the Messages API's shape."""
-    return is_anthropic(model) and not _is_openai(messages, tools)
+from shared_core.short_term.tape import Spoken, is_openai
 
 
 def plain_plan(
@@ -36,11 +31,15 @@ def plain_plan(
     """
     called: set[str] = set()
     spoken = []
-    openai = not is_anthropic(model) or _is_openai(messages, tools)
-    if openai and system is not None:
+    messages = [*messages]
+    if system is not None and (
+        not is_anthropic(model) or any(isinstance(m, Mapping) and is_openai(m) for m in messages)
+    ):
         messages = [{"role": "system", "content": system}, *messages]
         system = None
     for message in messages:
+        if not isinstance(message, Mapping):
+            raise InvalidInput(f"messages: expected dicts with 'role' and 'content', got {message!r:.200}")
         extra = canonical({key: value for key, value in message.items() if key not in ("content", "cache_control")})
         content = message.get("content")
         if "content" in message and content is None:
@@ -52,17 +51,3 @@ def plain_plan(
     parts = Parts(kept, own, tuple(spoken), frozenset({"tools"} if tools is not None else ()))
     sent = {name: copied(value) for name, value in settings.items() if name != "cache_control"}
     return Plan(model, scope, session, (), Expected(0, 0, 0, total, float(total), 0.0), rules, (), parts, sent)
-
-
-def _is_openai(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None) -> bool:
-    """By the roles, in C since a plan must not cost more than a glance at a long conversation; and by the tools."""
-    try:
-        roles = set(map(_ROLE, messages))
-    except (KeyError, TypeError):
-        return False  # no messages at all; reading them says what is wrong
-    if roles & {"tool", "function"} or (messages and "tool_calls" in messages[-1]):
-        return True
-    return any(isinstance(tool, Mapping) and "function" in tool for tool in tools or ())
-
-
-_ROLE = itemgetter("role")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from shared_core import arguments
@@ -21,9 +22,9 @@ from shared_core.short_term.choice import bill
 from shared_core.short_term.conversation import Conversation, Shared, Step
 from shared_core.short_term.explain import Explanation, explain
 from shared_core.short_term.ledger import Ledger
-from shared_core.short_term.plain import plain_plan, wants_breakpoints
+from shared_core.short_term.plain import plain_plan
 from shared_core.short_term.plan import Parts, Plan
-from shared_core.short_term.rules import RULES, ModelRules, is_bedrock, rules_for
+from shared_core.short_term.rules import RULES, ModelRules, is_anthropic, is_bedrock, rules_for
 
 _MOST_CONVERSATIONS = 256
 T = TypeVar("T")
@@ -81,16 +82,17 @@ class Prompts:
         if isinstance(messages, str | Mapping):
             raise InvalidInput(f"messages: expected a list of messages, got {type(messages).__name__}")
         listed = list(messages)
-        for message in listed[:1] + listed[-1:]:
-            if not isinstance(message, Mapping):
-                raise InvalidInput(f"messages: expected dicts with 'role' and 'content', got {message!r:.200}")
-        if not wants_breakpoints(model, listed, tools):
-            return plain_plan(
-                model=model, messages=listed, system=system, tools=tools, session=session, scope=chosen,
-                settings=settings, rules=rules_for(model, self.rules), reader=self._reader,
-            )  # fmt: skip
-        leading = next((i for i, message in enumerate(listed) if not isinstance(message, Mapping) or not is_system(message)), len(listed))
-        named = session if session is not None else ("first", text_of(listed[leading]) if leading < len(listed) else "")
+        plain = partial(
+            plain_plan, model=model, messages=listed, system=system, tools=tools, session=session, scope=chosen,
+            settings=settings, rules=rules_for(model, self.rules), reader=self._reader,
+        )  # fmt: skip
+        if not is_anthropic(model) or any(isinstance(tool, Mapping) and "function" in tool for tool in tools or ()):
+            return plain()
+        leading = next(
+            (i for i, message in enumerate(listed) if not isinstance(message, Mapping) or not is_system(message)),
+            len(listed),
+        )
+        named = session if session is not None else ("first", _opening(listed, leading))
         rules = rules_for(model, self.rules)
         with self._lock:
             shared = _recent(self._shared, (chosen, model), Shared)
@@ -99,6 +101,8 @@ class Prompts:
             head, led = talk.read_head(tools, system, listed[:leading], settings)
             step = Step(talk, shared, head, key=key, now=at, rules=rules, ratio=self.ledger.ratio(model))
             step.follow(listed[leading:])
+            if talk.tape.foreign:
+                return plain()
             step.offer(_depth(volatile, led, len(talk.tape)))
             choice, marks, notes = step.decide(settings.get("cache_control"), explicit_only=is_bedrock(model))
             step.commit(choice)
@@ -152,6 +156,12 @@ def _recent(table: OrderedDict[Hashable, T], key: Hashable, make: Callable[[], T
             table.popitem(last=False)
     table.move_to_end(key)
     return table[key]
+
+
+def _opening(messages: Sequence[Any], leading: int) -> str:
+    """What a conversation without a name is recognised by."""
+    first = messages[leading] if leading < len(messages) else None
+    return text_of(first) if isinstance(first, Mapping) else ""
 
 
 def _depth(volatile: int | None, led: int, blocks: int) -> int | None:

@@ -38,7 +38,10 @@ class Spoken:
 
 
 class Tape:
-    """The messages of one conversation. Blocks are counted over all of them, from 0."""
+    """The messages of one conversation. Blocks are counted over all of them, from 0.
+
+    ``foreign``: the messages that are in OpenAI shape.
+    """
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -50,6 +53,7 @@ class Tape:
         self.markable: list[bool] = []
         self.callers: dict[int, Ttl] = {}
         self.images: list[int] = []
+        self.foreign: list[int] = []
 
     def __len__(self) -> int:
         return len(self.markable)
@@ -92,9 +96,12 @@ class Tape:
             del self._raw[i:], self.spoken[i:], self.ends[i:], self.tokens[start + 1 :], self.markable[start:]
             self.callers = {block: ttl for block, ttl in self.callers.items() if block < start}
             self.images = [block for block in self.images if block < start]
+            self.foreign = [message for message in self.foreign if message < i]
         for message in messages[i:]:
             spoken = fresh if fresh is not None else self._read(message)
             fresh = None
+            if is_openai(message):
+                self.foreign.append(len(self.spoken))
             self._raw.append(exact(message))
             self.spoken.append(spoken)
             for piece in spoken.pieces:
@@ -122,6 +129,11 @@ class Tape:
         extra = canonical({key: value for key, value in message.items() if key != "content"})
         pieces = self._reader.content("messages", message.get("content"), called_by_code=self._called_by_code)
         return Spoken(extra, pieces, message.get("content") is not None)
+
+
+def is_openai(message: Mapping[str, Any]) -> bool:
+    """Whether a message says things in the shape of OpenAI's chat completions: tool calls beside the content."""
+    return message.get("role") in ("tool", "function") or "tool_calls" in message
 
 
 class _Exactly:

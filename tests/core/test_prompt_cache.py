@@ -75,17 +75,12 @@ def test_a_breakpoint_sees_nineteen_positions_back_and_not_twenty(cache):
 
 def test_a_run_of_tool_results_is_one_position_only_on_the_provider_s_own_api(clock):
     """25 results in a row: one step back there, 25 steps elsewhere."""
-
-    def results(mark_last):
-        blocks = [{"type": "tool_result", "tool_use_id": str(i), "content": "x"} for i in range(25)]
-        return (
-            [text(0)] + blocks[:-1] + [{**blocks[-1], "cache_control": {"type": "ephemeral"}}] if mark_last else blocks
-        )
-
+    results = [{"type": "tool_result", "tool_use_id": str(i), "content": "x"} for i in range(25)]
+    results[-1]["cache_control"] = {"type": "ephemeral"}
     for runs, read in ((True, 100), (False, 0)):
         cache = PromptCache(clock=clock, count_tokens=lambda _: 100, rules=RULES, runs_are_one_position=runs)
         cache.send(ask(text(0, "5m")))
-        assert of(cache.send(ask(*results(True))))[0] == read
+        assert of(cache.send(ask(text(0), *results)))[0] == read
 
 
 def test_below_the_minimum_nothing_is_written_and_nothing_is_said(clock):
