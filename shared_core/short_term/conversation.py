@@ -207,7 +207,7 @@ class Step:
     def _grow(self, stable: int) -> None:
         """By how many tokens the stable part grew since the last request; what is usual in the scope, if that is unknown."""
         if self._kept <= 0:
-            self._growth = self.shared.growth
+            self._growth = min(self.shared.growth, self.tokens(self.blocks) - self.tokens(self.head.blocks))
             return
         tokens = self.talk.tape.tokens
         self._growth = max(tokens[stable] - tokens[min(self._kept, stable)], 0) * self._ratio
@@ -228,8 +228,7 @@ class Step:
         tokens = self.tokens(position)
         margin = MARGIN if self._ratio == 1.0 else 1.0
         if tokens >= self.rules.min_tokens * margin:
-            above = tokens - self.tokens(self.head.blocks)
-            fresh = min(self._growth, above) if role[0] in _MOVING else 0.0
+            fresh = self._growth if role[0] in _MOVING else 0.0
             p5, p60 = odds[0], max(odds[1] - CAUTION, odds[0])
             self._candidates.setdefault(position, Candidate(position, Boundary(tokens, p5, p60, fresh), str(role[0])))
 

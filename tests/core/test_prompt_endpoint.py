@@ -1,5 +1,8 @@
 """The real SDK against the local endpoint: the same call, planned and recorded, with the bill the rules ask for."""
 
+import subprocess
+import sys
+
 import pytest
 
 from shared_core.errors import InvalidInput, ScopeRequired
@@ -186,3 +189,21 @@ def test_a_scope_is_required_and_a_client_is_a_client(sdk, clock):
         client.messages.create(model=MODEL, max_tokens=1, messages=[{"role": "user", "content": "Hi"}])
     with pytest.raises(InvalidInput, match="expected an Anthropic client, got dict"):
         PromptCachedAnthropic({}, Memory(clock))
+
+
+WITHOUT_THE_SDK = """
+import sys
+sys.modules["anthropic"] = None
+from shared_core.anthropic_client import PromptCachedAnthropic
+from shared_core.errors import MissingExtra
+try:
+    PromptCachedAnthropic(object(), object())
+except MissingExtra as error:
+    print(error)
+"""
+
+
+def test_without_the_sdk_the_file_imports_and_wrapping_names_the_extra():
+    """Only who touches it needs it."""
+    done = subprocess.run([sys.executable, "-c", WITHOUT_THE_SDK], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith("pip install 'tiered-memory[anthropic]'")
