@@ -16,7 +16,22 @@ MODELS = (
     "claude-unheard-of-9",
     "anthropic.claude-sonnet-4-6",
 )
-_WORDS = ["amber", "basil", "cedar", "delta", "ember", "fjord", "grove", "harbor", "indigo", "juniper", "kelp", "lagoon", "meadow", "nectar"]
+_WORDS = [
+    "amber",
+    "basil",
+    "cedar",
+    "delta",
+    "ember",
+    "fjord",
+    "grove",
+    "harbor",
+    "indigo",
+    "juniper",
+    "kelp",
+    "lagoon",
+    "meadow",
+    "nectar",
+]
 
 
 def conversation(rng: random.Random, requests: int = 4) -> Iterator[dict[str, Any]]:
