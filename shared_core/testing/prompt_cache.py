@@ -33,7 +33,7 @@ _LOOKBACK = 20
 _NEVER_MARKED = ("thinking", "redacted_thinking")
 
 
-class BadRequest(Exception):  # noqa: N818 - the API's word
+class BadRequest(Exception):
     """The API's 400; the text is its message."""
 
 
