@@ -79,7 +79,7 @@ def test_the_arrays_of_one_process_follow_every_write_of_another(open_memory):
     assert "4" not in shown()
     one.pin("1")
     assert [hit.memory.id for hit in other.sweep(max_memories=0, dry_run=True).victims if hit.memory.id == "1"] == []
-    one.storage.memories.erase_scope("ada")
+    one.storage.upkeep.erase_scope("ada")
     assert shown() == set()
     one.remember("fact again", id="1")
     assert shown() == {"1"}
