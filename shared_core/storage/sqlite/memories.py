@@ -197,7 +197,7 @@ class SQLiteMemories:
     def delete(self, scope: str, ids: Sequence[str]) -> int:
         """Erase rows, index and sources."""
         with self._connections.write() as db:
-            rows = _rows_of(db, scope, ids)
+            rows = _rows_of(db, scope, ids, pinned=True)
             if rows:
                 erase(db, scope, rows, bumped(db, scope, {}))
         if rows:
@@ -303,17 +303,18 @@ def _columns(alias: str) -> str:
 def _evict(db: sqlite3.Connection, scope: str, ids: Sequence[str], version: int, *, erased: bool) -> int:
     if not erased:
         return archive(db, scope, ids, version)
-    rows = _rows_of(db, scope, ids, "AND NOT pinned")
+    rows = _rows_of(db, scope, ids, pinned=False)
     erase(db, scope, rows, version)
     return len(rows)
 
 
-def _rows_of(db: sqlite3.Connection, scope: str, ids: Sequence[str], more: str = "") -> list[int]:
+def _rows_of(db: sqlite3.Connection, scope: str, ids: Sequence[str], *, pinned: bool) -> list[int]:
     return [
         row
         for some in _pieces(ids)
         for (row,) in db.execute(
-            f"SELECT row FROM memories WHERE scope = ? AND id IN ({_marks(some)}) {more}", (scope, *some)
+            f"SELECT row FROM memories WHERE scope = ? AND (? OR NOT pinned) AND id IN ({_marks(some)})",
+            (scope, pinned, *some),
         )
     ]
 

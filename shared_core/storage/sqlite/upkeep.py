@@ -18,7 +18,21 @@ from shared_core.storage.sqlite.memory_writes import COLUMNS, bumped, decoded, i
 from shared_core.storage.upkeep import Erased, Successor, TermsOf, WholeMemory
 
 _SHOWN = 5  # ids named for each kind of damage
-_OF_SCOPE = ("memories", "blobs", "nodes", "bodies", "heads", "dropped")
+_ERASE = {
+    "memories": "DELETE FROM memories WHERE scope = ?",  # with their index, sources and successions
+    "blobs": "DELETE FROM blobs WHERE scope = ?",
+    "nodes": "DELETE FROM nodes WHERE scope = ?",
+    "bodies": "DELETE FROM bodies WHERE scope = ?",
+    "heads": "DELETE FROM heads WHERE scope = ?",
+    "dropped": "DELETE FROM dropped WHERE scope = ?",
+}
+_LEFT = """SELECT (SELECT count(*) FROM memories WHERE scope = :scope) + (SELECT count(*) FROM blobs WHERE scope = :scope)
+    + (SELECT count(*) FROM nodes WHERE scope = :scope) + (SELECT count(*) FROM bodies WHERE scope = :scope)
+    + (SELECT count(*) FROM heads WHERE scope = :scope) + (SELECT count(*) FROM dropped WHERE scope = :scope)"""
+_VECTORS = """SELECT count(*) FROM search_index i JOIN memories m ON m.row = i.memory
+    WHERE m.scope = ? AND i.vectors IS NOT NULL"""
+_TEXTLESS = """SELECT n.id FROM nodes n LEFT JOIN bodies b ON b.scope = n.scope AND b.hash = n.hash
+    WHERE b.hash IS NULL"""
 
 
 class SQLiteUpkeep:
@@ -101,17 +115,15 @@ class SQLiteUpkeep:
     def erase_scope(self, scope: str) -> Erased:
         """Erase all content of the scope, in one transaction."""
         with self._connections.write() as db:
-            vectors = _count(
-                db, "search_index i JOIN memories m ON m.row = i.memory WHERE m.scope = ? AND i.vectors NOT NULL", scope
-            )
+            vectors = int(db.execute(_VECTORS, (scope,)).fetchone()[0])
             blobs = dict(
                 db.execute("SELECT namespace, count(*) FROM blobs WHERE scope = ? GROUP BY namespace", (scope,))
             )
-            gone = {table: db.execute(f"DELETE FROM {table} WHERE scope = ?", (scope,)).rowcount for table in _OF_SCOPE}
+            gone = {table: db.execute(statement, (scope,)).rowcount for table, statement in _ERASE.items()}
             version = bumped(db, scope, {})
             db.execute("UPDATE scopes SET floor = ? WHERE scope = ?", (version, scope))
             generation_moved_on(db, scope)
-            left = sum(_count(db, f"{table} WHERE scope = ?", scope) for table in _OF_SCOPE)
+            left = int(db.execute(_LEFT, {"scope": scope}).fetchone()[0])
         self._connections.wipe()
         return Erased(gone["memories"], vectors, gone["nodes"], blobs, left)
 
@@ -132,10 +144,9 @@ class SQLiteUpkeep:
         """Make the index agree with the rows, in one transaction."""
         with self._connections.write() as db:
             db.execute("REINDEX")
-            orphans = "memory NOT IN (SELECT row FROM memories)"
-            count = db.execute(f"DELETE FROM search_index WHERE {orphans}").rowcount
-            db.execute(f"DELETE FROM sources WHERE {orphans}")
-            db.execute(f"DELETE FROM successions WHERE {orphans}")
+            count = db.execute("DELETE FROM search_index WHERE memory NOT IN (SELECT row FROM memories)").rowcount
+            db.execute("DELETE FROM sources WHERE memory NOT IN (SELECT row FROM memories)")
+            db.execute("DELETE FROM successions WHERE memory NOT IN (SELECT row FROM memories)")
             db.execute("UPDATE successions SET successor = NULL WHERE successor NOT IN (SELECT row FROM memories)")
             db.execute("DELETE FROM blob_tags WHERE blob NOT IN (SELECT row FROM blobs)")
             scopes: set[str] = set()
@@ -167,8 +178,7 @@ def _faults(db: sqlite3.Connection, terms_of: TermsOf) -> Iterator[tuple[str, st
             yield _DAMAGED, str(line)
     for table, row, parent, _ in db.execute("PRAGMA foreign_key_check").fetchall():
         yield f"rows of {table} that belong to no row of {parent}; rebuild_index()", str(row)
-    textless = "nodes n LEFT JOIN bodies b ON b.scope = n.scope AND b.hash = n.hash WHERE b.hash IS NULL"
-    for (id,) in db.execute(f"SELECT n.id FROM {textless}"):
+    for (id,) in db.execute(_TEXTLESS):
         yield "messages without their text", str(id)
     model = _model(db)
     for row in _indexed(db):
@@ -179,9 +189,8 @@ def _faults(db: sqlite3.Connection, terms_of: TermsOf) -> Iterator[tuple[str, st
 
 def _indexed(db: sqlite3.Connection) -> sqlite3.Cursor:
     """Row number, id, whether it has an index row, terms, embedder, vectors, and the memory's columns."""
-    columns = ", ".join(f"m.{name}" for name in COLUMNS.split(", "))
     return db.execute(
-        f"SELECT m.row, m.id, i.memory, i.terms, i.embedder, i.vectors, {columns} FROM memories m "
+        f"SELECT m.row, m.id, i.memory, i.terms, i.embedder, i.vectors, {', '.join('m.' + name for name in COLUMNS.split(', '))} FROM memories m "
         "LEFT JOIN search_index i ON i.memory = m.row ORDER BY m.row"
     )
 
@@ -230,7 +239,3 @@ def _settle_subjects(db: sqlite3.Connection, fresh: dict[int, Memory], versions:
             continue  # it came as it is
         for (earlier, _), (later, at) in pairwise(live):
             succeed(db, [earlier], later, at, versions[scope])
-
-
-def _count(db: sqlite3.Connection, what: str, scope: str) -> int:
-    return int(db.execute(f"SELECT count(*) FROM {what}", (scope,)).fetchone()[0])
