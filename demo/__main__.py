@@ -20,11 +20,15 @@ def main() -> None:
         _run("demo.session_one", location)
         show.title("Session two: a LlamaIndex agent, another process, the same file")
         _run("demo.session_two", location)
-        show.title("What the file holds: recall('what does Ada drink and eat?'), each score with its parts")
+        show.title(
+            "What the file holds: recall('what should I know before I invite Ada for coffee?'), each score with its parts"
+        )
         with TieredMemory.open(location, default_scope=script.SCOPE) as memory:
-            show.hits(memory.recall("what does Ada drink and eat?", k=5))
+            show.hits(memory.recall("what should I know before I invite Ada for coffee?", k=4))
             kept = memory.long_term.list()
-        show.title(f"{len(kept)} memories in one SQLite file of {Path(location).stat().st_size // 1024} KB. Nothing left this machine.")
+        show.title(
+            f"{len(kept)} memories in one SQLite file of {Path(location).stat().st_size // 1024} KB. Nothing left this machine."
+        )
 
 
 def _run(module: str, location: str) -> None:

@@ -20,12 +20,14 @@ SYSTEM = "You are a helpful assistant. Use what you are told about the user. Ans
 SESSION_ONE = (
     "Hi, I'm Ada. I take my coffee black, no sugar.",
     "I'm flying to Lisbon on Friday. What is the weather there?",
-    "Good. And please remember that I am allergic to peanuts. What was the weather in Lisbon again?",
+    "What was the weather in Lisbon again?",
+    "Please remember that I am allergic to peanuts.",
 )
 SESSION_TWO = (
     "How do I take my coffee?",
     "Which snack should I avoid on the plane?",
     "What is the weather where I am flying to?",
+    "And the weather there once more?",
 )
 
 executions = 0
@@ -58,4 +60,4 @@ def reply(question: str, prompt: str, tool_result: str | None) -> str | Call:
         return "Black, no sugar." if "coffee black" in prompt else "You have not told me."
     if "snack" in question.lower():
         return "Peanuts: you are allergic to them." if "allergic to peanuts" in prompt else "I know of none."
-    return "Nice to meet you, I will keep that in mind."
+    return "Nice to meet you, Ada." if "I'm Ada" in question else "I will keep that in mind."

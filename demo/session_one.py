@@ -25,7 +25,9 @@ class ScriptedChat(BaseChatModel):
     def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
         return self
 
-    def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+    def _generate(
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
         question = next(m.text for m in reversed(messages) if isinstance(m, HumanMessage))
         result = messages[-1].text if isinstance(messages[-1], ToolMessage) else None
         answer = script.reply(question.partition("<recalled_memories>")[0], "\n".join(m.text for m in messages), result)
@@ -61,7 +63,9 @@ def main(location: str) -> None:
             history = agent.invoke({"messages": [*history, HumanMessage(text)]})["messages"]
             asked = [call["name"] for m in history[-4:] if isinstance(m, AIMessage) for call in m.tool_calls]
             if asked:
-                show.note(f"{asked[-1]}: " + ("executed" if script.executions > before else "served from the tool cache"))
+                show.note(
+                    f"{asked[-1]}: " + ("executed" if script.executions > before else "served from the tool cache")
+                )
             show.said("assistant", history[-1].text)
         tools = memory.stats()["mid_term"]["tools"]
         show.note(f"tool calls: {script.executions} executed, {tools['hits']} saved")

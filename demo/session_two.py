@@ -18,7 +18,7 @@ from llama_index_tiered_memory import TieredMemoryBlock, cached_tools
 from shared_core import TieredMemory
 
 
-def answer(messages: list[ChatMessage], **_: Any) -> ChatMessage:
+def speak(messages: list[ChatMessage], **_: Any) -> ChatMessage:
     """One message of the scripted model."""
     texts = [message.content or "" for message in messages]
     question = next(text for m, text in zip(reversed(messages), reversed(texts), strict=True) if m.role == "user")
@@ -33,7 +33,7 @@ def answer(messages: list[ChatMessage], **_: Any) -> ChatMessage:
 def model() -> Any:
     """The scripted model, or the real one where a key is set."""
     if not script.REAL:
-        return MockFunctionCallingLLM(response_generator=answer, is_chat_model=True)
+        return MockFunctionCallingLLM(response_generator=speak, is_chat_model=True)
     from llama_index.llms.anthropic import Anthropic
 
     return Anthropic(model=script.MODEL)
@@ -53,9 +53,19 @@ async def main(location: str) -> None:
             show.said("Ada", text)
             recalled = memory.recall(text, scope=script.SCOPE, k=1)
             show.note(f"recalled first: {recalled[0].memory.text}" if recalled else "nothing to recall")
-            show.said("assistant", str(await agent.run(text, memory=chat)))
+            calls = _calls(memory)
+            answer = str(await agent.run(text, memory=chat))
+            if _calls(memory) != calls:
+                show.note(
+                    "get_weather: " + ("executed" if _calls(memory)[0] > calls[0] else "served from the tool cache")
+                )
+            show.said("assistant", answer)
         saved = memory.stats()["mid_term"]["tools"]
         show.note(f"tool calls: {script.executions} executed, {saved['hits']} saved")
+
+
+def _calls(memory: TieredMemory) -> tuple[int, int]:
+    return script.executions, memory.stats()["mid_term"]["tools"]["hits"]
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ class TieredMemory:
         self.settings = settings if settings is not None else Settings()
         self.default_scope = arguments.optional_name("default_scope", default_scope)
         self.storage = storage
-        self._clock = clock
+        self.clock = clock
         self._ids = ids if ids is not None else _new_id
         self.embedder = open_embedder(embedder)
         self.long_term = LongTerm(
@@ -260,8 +260,9 @@ class TieredMemory:
             self.storage.logs,
             arguments.name("session", session),
             scope=self.scope_of(scope),
-            clock=self._clock,
+            clock=self.clock,
             ids=self._ids,
+            rewound=self.tools.rewound,
         )
 
     # -- the whole ---------------------------------------------------------------------------------

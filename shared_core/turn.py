@@ -92,11 +92,12 @@ class Turns:
         scope: str | None = None,
         exclude: Iterable[str] = (),
         shown: Iterable[str] = (),
+        shown_texts: Iterable[str] = (),
     ) -> Turn:
         """Recall for a user's message. Never raises for a storage that fails; ScopeRequired without a scope.
 
-        ``shown`` are nodes of the session whose messages stand in the prompt anyway (``follow`` returns
-        them): what was remembered under them is not recalled on top, nor is anything in ``exclude``.
+        What the prompt holds anyway is not recalled on top of it: ``shown`` are nodes of the session (``follow``
+        returns them), ``shown_texts`` are texts, wherever they were written down; nor is anything in ``exclude``.
         """
         chosen = self._scope_of(scope)
         hits: list[Hit] = []
@@ -104,7 +105,7 @@ class Turns:
             exclude = [*exclude, *(self._long_term.ids_under(session, shown, scope=chosen) if session else ())]
             hits = self._long_term.recall(
                 query, scope=chosen, session=session, k=self._settings.recall_k,
-                max_tokens=self._settings.recall_tokens, exclude=exclude,
+                max_tokens=self._settings.recall_tokens, exclude=exclude, shown_texts=shown_texts,
             )  # fmt: skip
         except InvalidInput:
             raise
@@ -131,16 +132,49 @@ class Turns:
         turn = Turn(chosen, session, tuple(Hit(memory, 0.0, {}) for memory in memories), render(memories))
         return turn if len(memories) == len(ids) and turn.digest == digest else None
 
+    def rejoin(self, ids: Iterable[str], *, head: str | None = None, session: str, scope: str | None = None) -> bool:
+        """Move the log to where a conversation stands that may have gone back; return whether it moved.
+
+        ``ids`` are the ids of the messages it shows now, ``head`` the snapshot it stood at when it was last here
+        (without one: the last logged message that it shows). Nothing moves while the last logged message is
+        shown, and none of what another writer, whose messages carry no ids, has added is left behind. A storage
+        that fails moves nothing: counted, and logged.
+        """
+        chosen = self._scope_of(scope)
+        shown = frozenset(ids)
+        context = self._context(session, scope=chosen)
+        try:
+            latest = context.history(last=1)
+            if not latest or _id_of(latest[0]) in shown:
+                return False
+            path = context.current()[1]
+            known = [i for i, node in enumerate(path) if (node.id == head if head else _id_of(node.body) in shown)]
+            if not known and not head:
+                return False
+            if known and not all(_id_of(node.body) for node in path[known[-1] + 1 :]):
+                return False
+            if known and known[-1] == len(path) - 1:
+                return False
+            context.rewind(head or path[known[-1]].id)
+        except (TieredMemoryError, OSError) as error:
+            self.counts["rejoin_failures"] += 1
+            _log.warning("the log could not follow the conversation: %s", error)
+            return False
+        return True
+
     def end(self, messages: Iterable[Message], *, session: str, scope: str | None = None) -> list[Memory]:
         """Log the turn's messages and remember every user and assistant text, one memory a message.
 
-        Tool calls and results are logged, never remembered. Texts are remembered before the log moves on, so
-        what is refused leaves no half turn, and a failure between the two loses none. Returns the memories.
-        Raises InvalidInput, StorageError.
+        Tool calls and results are logged, never remembered. A message whose ``"id"`` stands at the end of the log
+        already is passed over, so that ending a turn again (a replayed step) changes nothing. Texts are remembered
+        before the log moves on, so what is refused leaves no half turn, and a failure between the two loses none.
+        Returns the memories. Raises InvalidInput, StorageError.
         """
         chosen = self._scope_of(scope)
         context = self._context(session, scope=chosen)
         nodes = context.prepare(messages)
+        logged = {_id_of(message) for message in context.history(last=len(nodes))} - {None}
+        nodes = [(node, message) for node, message in nodes if _id_of(message) not in logged]
         memories = self._remember(nodes, session, chosen)
         context.write(nodes)
         return memories
@@ -185,9 +219,12 @@ class Turns:
         scope: str | None = None,
         exclude: Iterable[str] = (),
         shown: Iterable[str] = (),
+        shown_texts: Iterable[str] = (),
     ) -> Turn:
         """``begin`` off the event loop."""
-        return await asyncio.to_thread(self.begin, query, session=session, scope=scope, exclude=exclude, shown=shown)
+        return await asyncio.to_thread(
+            self.begin, query, session=session, scope=scope, exclude=exclude, shown=shown, shown_texts=shown_texts
+        )
 
     async def afollow(self, messages: Iterable[Message], *, session: str, scope: str | None = None) -> list[str]:
         """``follow`` off the event loop."""
@@ -199,9 +236,20 @@ class Turns:
         """``restore`` off the event loop."""
         return await asyncio.to_thread(self.restore, ids, digest, session=session, scope=scope)
 
+    async def arejoin(
+        self, ids: Iterable[str], *, head: str | None = None, session: str, scope: str | None = None
+    ) -> bool:
+        """``rejoin`` off the event loop."""
+        return await asyncio.to_thread(self.rejoin, ids, head=head, session=session, scope=scope)
+
     async def aend(self, messages: Iterable[Message], *, session: str, scope: str | None = None) -> list[Memory]:
         """``end`` off the event loop."""
         return await asyncio.to_thread(self.end, messages, session=session, scope=scope)
+
+
+def _id_of(message: Message) -> str | None:
+    own = message.get("id")
+    return own if isinstance(own, str) else None
 
 
 def render(memories: Sequence[Memory]) -> str:

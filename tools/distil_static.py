@@ -16,7 +16,7 @@ The recipe, after model2vec (Tulkens and van Dongen 2024):
    characters count as the most frequent; other characters, which are words in Chinese, as rank 5000.
    Marks weigh nothing, ``[UNK]`` above all: else all texts in a script it does not know would be alike.
 5. int8 rows, each with its own scale.
-"""  # noqa: INP001
+"""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from shared_core.long_term.view import View, visible
 from shared_core.records import Hit, Memory
 from shared_core.scoring.fusion import fuse, total
 from shared_core.storage.base import Access
-from shared_core.text import Signature, estimate_tokens, near_identical, signature, terms
+from shared_core.text import Signature, estimate_tokens, near_identical, normalised, signature, terms
 
 _FURTHEST = 256  # how far past 4 k a recall looks for memories that fit and repeat nothing: its cost stays bounded
 _FIRST_LOOK = 32  # rows fetched at once while looking for k hits that are no near-copies of each other
@@ -54,10 +54,13 @@ def recall(
             return []
         found = _score(store, scope, index, positions, query, vector, now)
         order = _best_first(
-            total(found.parts), index.floats("at")[positions], index.ints("row")[positions], _FURTHEST + 4 * k
+            total(found.parts),
+            index.floats("at")[positions],
+            index.ints("row")[positions],
+            _FURTHEST + 4 * k + len(view.shown),
         )
         count = store.settings.count_tokens or estimate_tokens
-        hits, picked = _pick(store, scope, index, found, order, k, max_tokens, count)
+        hits, picked = _pick(store, scope, index, found, order, k, max_tokens, count, view.shown)
         _note(store, scope, index, hits, picked, found, now)
         return hits
 
@@ -93,13 +96,15 @@ def _score(
 
 def _pick(
     store: MemoryStore, scope: str, index: ScopeIndex, found: _Found, order: Ints, k: int, max_tokens: int | None,
-    count_tokens: Callable[[str], int],
+    count_tokens: Callable[[str], int], already: frozenset[str],
 ) -> tuple[list[Hit], list[int]]:  # fmt: skip
     hits: list[Hit] = []
     picked: list[int] = []
     shown: dict[tuple[object, ...], list[Signature]] = {}
     left = max_tokens
     for i, memory in _in_order(store, scope, index, found.positions, order):
+        if already and normalised(memory.text) in already:
+            continue
         mark = signature(memory.text)
         alike = shown.setdefault((memory.role, memory.speaker, mark.exact), [])
         if any(near_identical(mark, other) for other in alike):

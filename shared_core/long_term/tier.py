@@ -22,6 +22,7 @@ from shared_core.records import CheckReport, Hit, Memory, SweepReport
 from shared_core.settings import Retention, Settings
 from shared_core.storage.base import Source, Storage
 from shared_core.storage.upkeep import Erased
+from shared_core.text import normalised
 
 Instant = float | datetime
 
@@ -76,8 +77,12 @@ class LongTerm:
         as_of: Instant | None = None,
         max_tokens: int | None = None,
         exclude: Iterable[str] = (),
+        shown_texts: Iterable[str] = (),
     ) -> list[Hit]:
-        """The best ``k`` memories for the query, best first; see ``TieredMemory.recall``."""
+        """The best ``k`` memories for the query, best first; see ``TieredMemory.recall``.
+
+        ``shown_texts`` are texts that the reader has before it already: memories of equal text are passed over.
+        """
         if not isinstance(query, str):
             raise InvalidInput(f"query: expected a string, got {type(query).__name__}")
         view = View(
@@ -87,6 +92,7 @@ class LongTerm:
             until=arguments.optional_instant("until", until),
             as_of=arguments.optional_instant("as_of", as_of),
             exclude=arguments.names("exclude", exclude),
+            shown=frozenset(normalised(text) for text in shown_texts),
         )
         return recalling.recall(
             self._store, query, scope=self._scope_of(scope), view=view, k=arguments.count("k", k),

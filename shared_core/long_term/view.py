@@ -19,7 +19,7 @@ class View:
     """What a recall asks to see. ``tags`` any-of; ``since <= at < until``; ``as_of`` sees ``at <= as_of``.
 
     ``session`` is a viewpoint, not a filter: that session is seen on its current path, every other
-    one on its own.
+    one on its own. ``shown`` are the normalised texts that the reader has before it already.
     """
 
     session: str | None = None
@@ -28,6 +28,7 @@ class View:
     until: float | None = None
     as_of: float | None = None
     exclude: tuple[str, ...] = ()
+    shown: frozenset[str] = frozenset()
 
 
 def visible(index: ScopeIndex, view: View, scope: str, logs: Logs) -> Mask:

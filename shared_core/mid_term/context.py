@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
+from shared_core import arguments
 from shared_core.errors import InvalidInput
 from shared_core.messages import Message, copied
 from shared_core.storage.base import LogNode, Logs
@@ -20,13 +21,22 @@ class Context:
     """One session's conversation. Every call goes to the log: two processes see each other's messages."""
 
     def __init__(
-        self, logs: Logs, session: str, *, scope: str, clock: Callable[[], float], ids: Callable[[], str]
+        self,
+        logs: Logs,
+        session: str,
+        *,
+        scope: str,
+        clock: Callable[[], float],
+        ids: Callable[[], str],
+        rewound: Callable[[str], object] | None = None,
     ) -> None:
+        """``rewound`` is told the scope after a rewind: cached results that went back with it are untrue."""
         self.session = session
         self.scope = scope
         self._logs = logs
         self._clock = clock
         self._ids = ids
+        self._rewound = rewound
 
     def append(self, message: Message) -> str:
         """Add one message at the head; return its node id."""
@@ -83,16 +93,23 @@ class Context:
     def rewind(self, id: str) -> None:
         """Go back (or on) to a snapshot. Nothing is deleted. NotFound if it is none of this session's."""
         self._logs.move(self.scope, self.session, _node(id), now=self._clock())
+        if self._rewound is not None:
+            self._rewound(self.scope)
 
     def branch(self, id: str, *, session: str | None = None) -> Context:
         """A new session that shares the past up to the snapshot; its session id is ``.session``."""
         name = f"{self.session}/{self._ids()}" if session is None else session
         self._logs.branch(self.scope, self.session, _node(id), name, self._clock())
-        return Context(self._logs, name, scope=self.scope, clock=self._clock, ids=self._ids)
+        return Context(self._logs, name, scope=self.scope, clock=self._clock, ids=self._ids, rewound=self._rewound)
 
-    def history(self) -> list[Message]:
-        """Every message from the start to the head, unchanged, as fresh copies."""
-        return [node.body for node in self.current()[1]]
+    def history(self, *, last: int | None = None) -> list[Message]:
+        """Every message from the start to the head, or the ``last`` ones, unchanged, as fresh copies."""
+        if arguments.optional_count("last", last) is None:
+            return [node.body for node in self.current()[1]]
+        if last == 0:
+            return []
+        head = self._logs.head(self.scope, self.session)
+        return [node.body for node in self._logs.path(self.scope, self.session, head, last=last)]
 
     def current(self) -> tuple[str | None, list[LogNode]]:
         """The head, and the nodes from the start to it, each with its message as a fresh copy."""
@@ -122,9 +139,13 @@ class Context:
         """``branch`` off the event loop."""
         return await asyncio.to_thread(self.branch, id, session=session)
 
-    async def ahistory(self) -> list[Message]:
+    async def ahistory(self, *, last: int | None = None) -> list[Message]:
         """``history`` off the event loop."""
-        return await asyncio.to_thread(self.history)
+        return await asyncio.to_thread(self.history, last=last)
+
+    async def aclear(self) -> int:
+        """``clear`` off the event loop."""
+        return await asyncio.to_thread(self.clear)
 
 
 def _node(id: str) -> str | None:

@@ -26,6 +26,7 @@ from shared_core.settings import DAY_SECONDS, Settings
 from shared_core.storage.base import Blobs
 
 _ASKED: Final = 10_000
+_ANY_SCOPE: Final = "\x1fany scope"  # its generation moves with a forget in whatever scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ class ResponseCache:
         self._flights = SingleFlight()
         self._lock = threading.Lock()
         self._generations: dict[str, int] = {}
+        self._common: set[str] = set()
         self._asked: dict[str, int] = {}  # the generation at a miss, for the put that follows
         self._hits = self._joined = 0
         self._misses: Counter[str] = Counter()
@@ -170,6 +172,14 @@ class ResponseCache:
 
     def bump(self, scope: str) -> int:
         """A memory of the scope was forgotten: no answer made before is given again. The new generation."""
+        self._advance(_ANY_SCOPE)
+        return self._advance(scope)
+
+    def share(self, scope: str) -> None:
+        """The answers of this scope may be built on memories of any other: a forget anywhere is one here."""
+        self._common.add(arguments.name("scope", scope))
+
+    def _advance(self, scope: str) -> int:
         if self._blobs is not None:
             return self._blobs.bump(scope)
         with self._lock:
@@ -178,8 +188,7 @@ class ResponseCache:
 
     def clear_scope(self, scope: str) -> int:
         """Forget every answer of a scope, here and in the rows; how many."""
-        arguments.name("scope", scope)
-        self.bump(scope)
+        self._advance(arguments.name("scope", scope))
         with self._lock:
             own = self._shelf.select(lambda entry: entry.scope == scope)
             for key in own:
@@ -318,6 +327,13 @@ class ResponseCache:
             self._rows.drop((one.scope, gone) for gone, one in evicted if one.stored)
 
     def _generation(self, scope: str) -> int | None:
+        found = self._generation_of(scope)
+        if scope not in self._common or found is None:
+            return found
+        anywhere = self._generation_of(_ANY_SCOPE)
+        return None if anywhere is None else found + anywhere  # both only grow, so the sum tells every move
+
+    def _generation_of(self, scope: str) -> int | None:
         if self._rows is not None:
             return self._rows.generation(scope)
         with self._lock:

@@ -93,6 +93,10 @@ class ToolCache:
             max_entry_bytes=max_entry_bytes, rewinds=rewinds, copy=copy,
         )  # fmt: skip
 
+    def policy(self, name: str) -> Policy | None:
+        """What was said about a tool, or None if nobody registered it."""
+        return self._policies.get(name)
+
     # Calling
 
     def call(

@@ -74,7 +74,7 @@ class Policy:
 UNKNOWN: Final = Policy(cacheable=False)
 
 
-class UnclearResources(Exception):  # noqa: N818  never leaves the cache
+class UnclearResources(Exception):
     """The call does not say what it reads or writes."""
 
 

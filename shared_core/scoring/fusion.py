@@ -170,17 +170,17 @@ def _session_best(own: Floats, code: Ints) -> Floats:
         return own
     starts = np.flatnonzero(np.r_[True, code[1:] != code[:-1]])
     sizes = np.diff(np.r_[starts, len(code)])
-    group = np.repeat(np.arange(len(starts)), sizes)
     left = own.copy()
     best = np.zeros(len(starts))
-    for _ in range(SESSION_BEST):
+    for place in range(SESSION_BEST):
         top = np.maximum.reduceat(left, starts)
         best += np.where(np.isfinite(top), top, 0.0)
-        holders = np.flatnonzero(left == top[group])
-        first = np.r_[True, group[holders][1:] != group[holders][:-1]]
-        left[holders[first]] = -np.inf
-    mean: Floats = best / np.minimum(sizes, SESSION_BEST)
-    return mean[group]
+        if place + 1 < SESSION_BEST:  # take one of the best out of each session, not every one that equals it
+            holders = np.flatnonzero(left == np.repeat(top, sizes))
+            of = code[holders]
+            left[holders[np.r_[True, of[1:] != of[:-1]]]] = -np.inf
+    mean: Floats = np.repeat(best / np.minimum(sizes, SESSION_BEST), sizes)
+    return mean
 
 
 def _weighed(weight: float, signal: npt.NDArray[np.float64] | Bools) -> Floats:

@@ -209,11 +209,14 @@ class Blobs(Protocol):
     def get(self, scope: str, namespace: str, keys: Sequence[str], *, now: float) -> list[Blob | None]:
         """Values in order; None where absent, expired, or created after ``now``."""
 
-    def put(self, scope: str, namespace: str, blobs: Sequence[Blob]) -> None:
-        """Insert or replace all of them in one transaction; a later duplicate key wins."""
+    def put(self, scope: str, namespace: str, blobs: Sequence[Blob], *, durable: bool = False) -> None:
+        """Insert or replace all of them in one transaction; a later duplicate key wins.
 
-    def delete(self, scope: str, namespace: str, keys: Sequence[str]) -> int:
-        """Remove these keys; return how many there were."""
+        ``durable`` waits for the disk: for what nobody could compute again.
+        """
+
+    def delete(self, scope: str, namespace: str, keys: Sequence[str], *, durable: bool = False) -> int:
+        """Remove these keys; return how many there were. ``durable`` as in ``put``."""
 
     def delete_tagged(self, scope: str | None, namespace: str, tag: str) -> int:
         """Remove every blob carrying the tag; ``scope`` None reaches every scope."""

@@ -23,12 +23,12 @@ class InMemoryBlobs:
             found = [self._rows.get((scope, namespace, key)) for key in keys]
         return [blob if blob is not None and _live(blob, now) else None for blob in found]
 
-    def put(self, scope: str, namespace: str, blobs: Sequence[Blob]) -> None:
+    def put(self, scope: str, namespace: str, blobs: Sequence[Blob], *, durable: bool = False) -> None:
         """Insert or replace; an overwrite keeps its place."""
         with self._lock:
             self._rows.update({(scope, namespace, blob.key): blob for blob in blobs})
 
-    def delete(self, scope: str, namespace: str, keys: Sequence[str]) -> int:
+    def delete(self, scope: str, namespace: str, keys: Sequence[str], *, durable: bool = False) -> int:
         """Remove these keys."""
         with self._lock:
             return sum(self._rows.pop((scope, namespace, key), None) is not None for key in keys)

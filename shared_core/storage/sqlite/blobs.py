@@ -1,6 +1,6 @@
 """Keyed bytes with expiry and tags in SQLite. Every statement filters by scope unless the contract says all.
 
-Values are written without waiting for the disk, since they can be computed again; counters, which say
+Values are written without waiting for the disk unless asked to, since most can be computed again; counters, which say
 that a value must not be used any more, are durable.
 """
 
@@ -46,9 +46,9 @@ class SQLiteBlobs:
             self._connections.count_unreadable()
             return None
 
-    def put(self, scope: str, namespace: str, blobs: Sequence[Blob]) -> None:
+    def put(self, scope: str, namespace: str, blobs: Sequence[Blob], *, durable: bool = False) -> None:
         """Insert or replace all of them in one transaction."""
-        with self._connections.write(durable=False) as db:
+        with self._connections.write(durable=durable) as db:
             for blob in blobs:
                 (row,) = db.execute(
                     "INSERT INTO blobs (scope, namespace, key, value, created_at, expires_at, tags) VALUES (?, ?, ?, ?, ?, ?, ?) "
@@ -62,9 +62,9 @@ class SQLiteBlobs:
                     ((namespace, tag, row) for tag in blob.tags),
                 )
 
-    def delete(self, scope: str, namespace: str, keys: Sequence[str]) -> int:
+    def delete(self, scope: str, namespace: str, keys: Sequence[str], *, durable: bool = False) -> int:
         """Remove these keys."""
-        with self._connections.write(durable=False) as db:
+        with self._connections.write(durable=durable) as db:
             return sum(
                 db.execute(
                     "DELETE FROM blobs WHERE scope = ? AND namespace = ? AND key = ?", (scope, namespace, key)
@@ -83,7 +83,8 @@ class SQLiteBlobs:
             return [
                 row[0]
                 for row in db.execute(
-                    "SELECT key FROM blobs WHERE scope = ? AND namespace = ? AND substr(CAST(key AS BLOB), 1, ?) = ? "
+                    "SELECT key FROM blobs WHERE scope = ? AND namespace = ? "
+                    "AND coalesce(substr(CAST(key AS BLOB), 1, ?), x'') = ? "  # of an empty key, substr makes NULL
                     "AND created_at <= ? AND (expires_at IS NULL OR expires_at > ?) ORDER BY row",
                     (scope, namespace, len(prefix.encode()), prefix.encode(), now, now),
                 )

@@ -1,0 +1,78 @@
+"""Tool calls through ``memory.tools``: what must not be kept or shared passes through it untouched. No keys here."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from langchain_core.tools import BaseTool
+from langgraph.errors import GraphBubbleUp
+
+from langchain_tiered_memory.injected import injected_arguments
+from shared_core import TieredMemory
+
+_log = logging.getLogger(__name__)
+
+
+class Apart:
+    """Something that belongs to one run alone: a command, messages of its own, an interrupt.
+
+    It refuses to be copied, so ``memory.tools`` can neither keep it nor hand it to a call that waited for the
+    same arguments; that one executes by itself.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __deepcopy__(self, memo: object) -> Apart:
+        raise TypeError("a result that belongs to one run cannot be copied")
+
+
+def may_share(memory: TieredMemory, name: str, tool: BaseTool | None) -> bool:
+    """Whether the arguments tell the result: a tool with injected ones depends on more, unless a ``key=`` says what."""
+    policy = memory.tools.policy(name)
+    if policy is None or not policy.cacheable or policy.key is not None or tool is None:
+        return True
+    injected = injected_arguments(tool)
+    if injected:
+        _log.warning(
+            "tool %r takes %s, which the model does not write: executed, never cached; "
+            "register it with key=, a function of the arguments, if those tell the result",
+            name, ", ".join(sorted(injected)),
+        )  # fmt: skip
+    return not injected
+
+
+def run(memory: TieredMemory, name: str, args: Mapping[str, Any], fn: Callable[[], Any], *, scope: str) -> Any:
+    """The kept result of the call, or that of ``fn``; an ``Apart`` is opened. Interrupts leave as they came."""
+
+    def guarded(**_: Any) -> Any:
+        try:
+            return fn()
+        except GraphBubbleUp as error:
+            return Apart(error)
+
+    return _opened(memory.tools.call(name, args, guarded, scope=scope, form="langchain"))
+
+
+async def arun(
+    memory: TieredMemory, name: str, args: Mapping[str, Any], fn: Callable[[], Awaitable[Any]], *, scope: str
+) -> Any:
+    """``run`` for a coroutine function."""
+
+    async def guarded(**_: Any) -> Any:
+        try:
+            return await fn()
+        except GraphBubbleUp as error:
+            return Apart(error)
+
+    return _opened(await memory.tools.acall(name, args, guarded, scope=scope, form="langchain"))
+
+
+def _opened(value: Any) -> Any:
+    if not isinstance(value, Apart):
+        return value
+    if isinstance(value.value, GraphBubbleUp):
+        raise value.value
+    return value.value

@@ -1,0 +1,50 @@
+"""Whom a call belongs to and which conversation it is part of. No storage, no conversion."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from langgraph.config import get_config
+
+from shared_core import ScopeRequired, TieredMemory
+
+Named = str | Callable[..., str | None] | None
+"""A name, a function that finds it, or None for the default."""
+
+
+def scope_of(memory: TieredMemory, scope: Named, *given: Any, fallback: str | None = None) -> str:
+    """The scope of a call: ``scope`` itself, or what the function makes of what the framework gave.
+
+    None means the memory's default scope, else ``fallback``. A function that finds nobody raises
+    ScopeRequired: a request without a user must not read the default user's memory.
+    """
+    if callable(scope):
+        found = scope(*given)
+        if found is None:
+            raise ScopeRequired("scope: expected the scope= function to return a string, got None; whose memory is it?")
+        return memory.scope_of(found)
+    if scope is None and memory.default_scope is None and fallback is not None:
+        return fallback
+    return memory.scope_of(scope)
+
+
+def session_of(session: Named, runtime: Any) -> str:
+    """The conversation of a run: as given, else the thread id; a run without a thread is a conversation of its own."""
+    found = session(runtime) if callable(session) else session
+    if found is None:
+        found = _thread_id(runtime)
+    return uuid.uuid4().hex if found is None else str(found)
+
+
+def _thread_id(runtime: Any) -> Any:
+    info = getattr(runtime, "execution_info", None)
+    found = getattr(info, "thread_id", None)
+    if found is not None:
+        return found
+    try:
+        config = get_config()
+    except RuntimeError:  # outside a run
+        return None
+    return (config.get("configurable") or {}).get("thread_id")

@@ -1,0 +1,97 @@
+"""What an agent's state keeps of the current turn: whose it is, and memory ids with a hash, never a text. Pure.
+
+One private entry of the state holds a note per middleware name. It survives a checkpointer, so a turn that is
+interrupted, resumed in another process or replayed finds what it recalled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, NotRequired
+
+from langchain.agents.middleware import AgentState
+from langchain.agents.middleware.types import PrivateStateAttr
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+
+from shared_core import Turn
+
+_KEY = "tiered_memory"
+
+
+class TieredMemoryState(AgentState[Any]):
+    """The agent's state with the notes in a private entry: neither input nor output shows it."""
+
+    tiered_memory: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The start of a turn: whose it is, the user's newest message, and what the prompt shows already.
+
+    ``shown`` are texts, ``ids`` the ids of all messages, ``head`` where the log stood when the thread was last here.
+    """
+
+    scope: str
+    session: str
+    message: str
+    query: str
+    shown: tuple[str, ...]
+    ids: tuple[str, ...]
+    head: str | None
+
+
+def note_of(state: Any, name: str) -> dict[str, Any] | None:
+    """The note of the middleware with this name, or None."""
+    notes = state.get(_KEY) if isinstance(state, Mapping) else None
+    return (notes or {}).get(name)
+
+
+def noted(state: Mapping[str, Any], name: str, note: Mapping[str, Any]) -> dict[str, Any]:
+    """The state update that puts the note in the place of the old one."""
+    return {_KEY: {**(state.get(_KEY) or {}), name: dict(note)}}
+
+
+def newest_message(state: Mapping[str, Any]) -> HumanMessage | None:
+    """The user's newest message; None if there is none to answer."""
+    found = next((m for m in reversed(state["messages"]) if isinstance(m, HumanMessage)), None)
+    return None if found is None or found.id is None else found
+
+
+def opened(
+    state: Mapping[str, Any], message: HumanMessage, known: Mapping[str, Any] | None, scope: str, session: str
+) -> Opening:
+    """The opening of a turn about this message; ``known`` is the note of the turn before."""
+    same = known is not None and (known["scope"], known["session"]) == (scope, session)
+    return Opening(
+        scope=scope,
+        session=session,
+        message=message.id or "",
+        query=message.text,
+        shown=tuple(m.text for m in state["messages"] if isinstance(m, HumanMessage | AIMessage)),
+        ids=ids_of(state["messages"]),
+        head=known.get("head") if known is not None and same else None,
+    )
+
+
+def note(opening: Opening, turn: Turn | None) -> dict[str, Any]:
+    """What is kept of a turn that has begun."""
+    kept: dict[str, Any] = {"scope": opening.scope, "session": opening.session, "message": opening.message}
+    if opening.head is not None:
+        kept["head"] = opening.head
+    if turn is not None and turn.block:
+        kept |= {"ids": list(turn.ids), "digest": turn.digest}
+    return kept
+
+
+def ids_of(messages: Sequence[BaseMessage]) -> tuple[str, ...]:
+    """The ids of the messages that have one."""
+    return tuple(m.id for m in messages if m.id is not None)
+
+
+def since(messages: Sequence[BaseMessage], id: str) -> Sequence[BaseMessage]:
+    """The messages of a turn: from the user's message on, with those the user sent right before it."""
+    start = next((i for i in reversed(range(len(messages))) if messages[i].id == id), len(messages))
+    while 0 < start < len(messages) and isinstance(messages[start - 1], HumanMessage):
+        start -= 1
+    return messages[start:]

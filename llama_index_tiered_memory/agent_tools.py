@@ -1,0 +1,46 @@
+"""``memory_tools``: three tools with which an agent uses its long-term memory itself. No rules here."""
+
+from __future__ import annotations
+
+import asyncio
+
+from llama_index.core.tools import FunctionTool
+
+from llama_index_tiered_memory.attach import Scope, checked, scope_for
+from shared_core import TieredMemory
+
+_NOTHING = "Nothing is remembered about that."
+
+
+def memory_tools(memory: TieredMemory, *, scope: Scope = None) -> list[FunctionTool]:
+    """``search_memory``, ``save_memory`` and ``forget_memory`` for the tools of an agent, sync and async."""
+    checked(memory, scope)
+
+    def search_memory(query: str) -> str:
+        """Search what is remembered from earlier conversations. Gives one memory a line, each with its id."""
+        hits = memory.recall(query, scope=scope_for(memory, scope))
+        return "\n".join(f"[{hit.memory.id}] {hit.memory.text}" for hit in hits) or _NOTHING
+
+    def save_memory(text: str) -> str:
+        """Remember a fact for later conversations, in one sentence that can be understood alone."""
+        return f"Remembered as [{memory.remember(text, scope=scope_for(memory, scope)).id}]."
+
+    def forget_memory(id: str) -> str:
+        """Forget one memory for good, by the id that search_memory shows."""
+        count = memory.forget(id, scope=scope_for(memory, scope))
+        return "Forgotten." if count else f"No memory has the id {id}."
+
+    async def asearch_memory(query: str) -> str:
+        return await asyncio.to_thread(search_memory, query)
+
+    async def asave_memory(text: str) -> str:
+        return await asyncio.to_thread(save_memory, text)
+
+    async def aforget_memory(id: str) -> str:
+        return await asyncio.to_thread(forget_memory, id)
+
+    return [
+        FunctionTool.from_defaults(search_memory, async_fn=asearch_memory),
+        FunctionTool.from_defaults(save_memory, async_fn=asave_memory),
+        FunctionTool.from_defaults(forget_memory, async_fn=aforget_memory),
+    ]

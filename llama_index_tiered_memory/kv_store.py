@@ -1,0 +1,114 @@
+"""``TieredKVStore``: LlamaIndex's key-value interface over the memory's file. No rules, no clock: nothing expires."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, Self
+
+from llama_index.core.storage.kvstore.types import DEFAULT_BATCH_SIZE, DEFAULT_COLLECTION, BaseKVStore
+
+from llama_index_tiered_memory.attach import Scope, address, attached, checked, scope_for
+from llama_index_tiered_memory.convert import from_key, to_json_value, to_key
+from shared_core import Blob, InvalidInput, TieredMemory
+
+_NAMESPACE = "kv/"
+_BORN = 0.0  # a stored document must not vanish because a clock was set back
+_FALLBACK = "TieredKVStore"
+
+
+class TieredKVStore(BaseKVStore):
+    """Key-value store for document stores, index stores, ingestion and embedding caches.
+
+    ``TieredKVStore(memory)``; written means durable, values go in and out as copies, keys are any text and
+    collections are apart from each other. Values are dicts that JSON can carry (numpy numbers and arrays become
+    numbers and lists). Without a scope it uses the memory's default, else its class name: documents belong to
+    no user. Pickles by path (a worker process opens the file itself) unless the memory is in ``":memory:"``.
+    """
+
+    def __init__(self, memory: TieredMemory, *, scope: Scope = None) -> None:
+        self._memory = checked(memory, scope, fallback=_FALLBACK)
+        self._scope = scope
+
+    def _where(self, collection: str) -> tuple[str, str]:
+        return scope_for(self._memory, self._scope, fallback=_FALLBACK), _NAMESPACE + collection
+
+    def put(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:
+        """Store a value. InvalidInput if JSON cannot carry it."""
+        self.put_all([(key, val)], collection)
+
+    def put_all(
+        self,
+        kv_pairs: list[tuple[str, dict[str, Any]]],
+        collection: str = DEFAULT_COLLECTION,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+    ) -> None:
+        """Store all pairs in one transaction, whatever the batch size; of equal keys the last wins."""
+        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+            raise InvalidInput(f"batch_size: expected a whole number of 1 or more, got {batch_size!r}")
+        blobs = [Blob(to_key(key), to_json_value(val), _BORN) for key, val in kv_pairs]
+        if blobs:
+            self._memory.storage.blobs.put(*self._where(collection), blobs, durable=True)
+
+    def get(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
+        """The value, or None."""
+        return self._read([to_key(key)], collection)[0]
+
+    def get_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
+        """Every value of the collection by key, in the order of first writing; {} for an unknown collection."""
+        keys = self._memory.storage.blobs.keys(*self._where(collection), now=_BORN)
+        values = zip(keys, self._read(keys, collection), strict=True)
+        return {from_key(key): value for key, value in values if value is not None}
+
+    def delete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
+        """Remove the key; return whether it was there."""
+        return self._memory.storage.blobs.delete(*self._where(collection), [to_key(key)], durable=True) > 0
+
+    def delete_all(self, collection: str = DEFAULT_COLLECTION) -> int:
+        """Remove the whole collection in one transaction; return how many values it held."""
+        return self._memory.storage.blobs.clear(*self._where(collection))
+
+    def _read(self, keys: list[str], collection: str) -> list[dict[str, Any] | None]:
+        found = self._memory.storage.blobs.get(*self._where(collection), keys, now=_BORN)
+        return [None if blob is None else json.loads(blob.value) for blob in found]
+
+    async def aput(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:
+        """``put`` off the event loop."""
+        await asyncio.to_thread(self.put, key, val, collection)
+
+    async def aput_all(
+        self,
+        kv_pairs: list[tuple[str, dict[str, Any]]],
+        collection: str = DEFAULT_COLLECTION,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+    ) -> None:
+        """``put_all`` off the event loop."""
+        await asyncio.to_thread(self.put_all, kv_pairs, collection, batch_size)
+
+    async def aget(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
+        """``get`` off the event loop."""
+        return await asyncio.to_thread(self.get, key, collection)
+
+    async def aget_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
+        """``get_all`` off the event loop."""
+        return await asyncio.to_thread(self.get_all, collection)
+
+    async def adelete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
+        """``delete`` off the event loop."""
+        return await asyncio.to_thread(self.delete, key, collection)
+
+    async def adelete_all(self, collection: str = DEFAULT_COLLECTION) -> int:
+        """``delete_all`` off the event loop."""
+        return await asyncio.to_thread(self.delete_all, collection)
+
+    def __getstate__(self) -> dict[str, str]:
+        return address(self._memory, self._scope, fallback=_FALLBACK)
+
+    def __setstate__(self, state: dict[str, str]) -> None:
+        self.__init__(attached(state["location"]), scope=state["scope"])  # type: ignore[misc]
+
+    def __copy__(self) -> Self:
+        return type(self)(self._memory, scope=self._scope)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.__copy__()  # the values are in the file; a copy of the component reads the same ones

@@ -1,0 +1,216 @@
+"""``cached_tools``: LlamaIndex tools whose results are kept by ``memory.tools``.
+
+How a tool is cached is said with ``memory.tools.register``; here its call is led through, and outputs converted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from llama_index.core.tools import AsyncBaseTool, BaseTool, FunctionTool, ToolMetadata, ToolOutput, adapt_to_async_tool
+from workflows.runtime.types.results import WaitingForEvent
+
+from llama_index_tiered_memory.attach import Scope, checked, scope_for
+from llama_index_tiered_memory.convert import to_output, to_plain_output
+from shared_core import InvalidInput, TieredMemory, Uncached
+
+
+def cached_tools(
+    tools: Iterable[BaseTool | Callable[..., Any]], memory: TieredMemory, *, scope: Scope = None
+) -> list[AsyncBaseTool]:
+    """The same tools, with the results of those registered with ``memory.tools.register(name, …)`` kept.
+
+    The others are executed always and, since they may write anything, make cached results of the scope stale.
+    A FunctionTool stays one: context, partial parameters, callbacks and ``return_direct`` work as before (what a
+    callback made of the result is what is kept). Positional and named arguments make one key, defaults filled in,
+    the workflow context left out; a tool that takes the context depends on more than its arguments and is kept only
+    if registered with ``key=``, a function of the arguments. Exceptions, error outputs and waits for an event are
+    never kept. A hit gives a fresh output with this call's own input. The tools given stay as they are.
+    """
+    bound = _Cache(checked(memory, scope), scope)
+    return [_cached(tool, bound) for tool in tools]
+
+
+def _cached(tool: BaseTool | Callable[..., Any], cache: _Cache) -> AsyncBaseTool:
+    if not isinstance(tool, BaseTool):
+        if not callable(tool):
+            raise InvalidInput(f"tools: expected tools or functions, got {tool!r}")
+        tool = FunctionTool.from_defaults(tool)
+    if not isinstance(tool, FunctionTool):
+        return _CachedTool(adapt_to_async_tool(tool), cache)
+    kind: type[FunctionTool] = _CachedFunctionTool
+    if type(tool) is not FunctionTool:  # a subclass of the user's keeps its own methods
+        kind = type(f"Cached{type(tool).__name__}", (_CachedFunctionTool, type(tool)), {})
+    copy = kind.__new__(kind)
+    copy.__dict__.update(tool.__dict__, _cache=cache)
+    return copy
+
+
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    """An exception that belongs to the run it was raised in: no other caller may receive it."""
+
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class _Cache:
+    """Leads a tool's calls through ``memory.tools``."""
+
+    memory: TieredMemory
+    scope: Scope
+
+    def call(
+        self, name: str, args: Mapping[str, Any], run: Callable[[], ToolOutput], raw_input: dict[str, Any]
+    ) -> ToolOutput:
+        """The kept output, or that of ``run``."""
+        own: list[ToolOutput] = []
+
+        def execute(**_: Any) -> Any:
+            try:
+                own.append(run())
+            except WaitingForEvent as error:
+                return Uncached(_Raised(error))
+            return _kept(own[0])
+
+        return _given(
+            self.memory.tools.call(name, args, execute, scope=self._owner(), form="llama_index"), own, raw_input
+        )
+
+    async def acall(
+        self, name: str, args: Mapping[str, Any], run: Callable[[], Any], raw_input: dict[str, Any]
+    ) -> ToolOutput:
+        """The kept output, or that of awaiting ``run()``."""
+        own: list[ToolOutput] = []
+
+        async def execute(**_: Any) -> Any:
+            try:
+                own.append(await run())
+            except WaitingForEvent as error:
+                return Uncached(_Raised(error))
+            return _kept(own[0])
+
+        return _given(
+            await self.memory.tools.acall(name, args, execute, scope=self._owner(), form="llama_index"), own, raw_input
+        )
+
+    def keeps(self, name: str) -> bool:
+        """Whether a tool that depends on more than its arguments may be led through."""
+        policy = self.memory.tools.policy(name)
+        return policy is None or not policy.cacheable or policy.key is not None
+
+    def _owner(self) -> str:
+        return scope_for(self.memory, self.scope)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # one cache, however often an agent copies its tools
+
+
+def _kept(output: ToolOutput) -> Any:
+    return Uncached(None) if output.is_error else to_plain_output(output)
+
+
+def _given(value: Any, own: list[ToolOutput], raw_input: dict[str, Any]) -> ToolOutput:
+    if isinstance(value, _Raised):
+        raise value.error
+    return own[0] if own else to_output(value, raw_input)
+
+
+class _CachedFunctionTool(FunctionTool):
+    """A FunctionTool, so that agents go on injecting their context into it."""
+
+    _cache: _Cache
+
+    def call(self, *args: Any, **kwargs: Any) -> ToolOutput:
+        """``FunctionTool.call`` through the cache."""
+        name, run = self.metadata.get_name(), super().call
+        if self.requires_context and not self._cache.keeps(name):
+            return run(*args, **kwargs)
+        named, raw_input = self._named(args, kwargs)
+        return self._cache.call(name, named, lambda: run(*args, **kwargs), raw_input)
+
+    async def acall(self, *args: Any, **kwargs: Any) -> ToolOutput:
+        """``FunctionTool.acall`` through the cache."""
+        name, run = self.metadata.get_name(), super().acall
+        if self.requires_context and not self._cache.keeps(name):
+            return await run(*args, **kwargs)
+        named, raw_input = self._named(args, kwargs)
+        return await self._cache.acall(name, named, lambda: run(*args, **kwargs), raw_input)
+
+    def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The arguments by name, complete and without the context; and the input as an output reports it."""
+        given = {**getattr(self, "_field_defaults", {}), **self.partial_params, **kwargs}  # older releases have none
+        reported = {name: value for name, value in given.items() if name != self.ctx_param_name}
+        raw_input = {"args": args, "kwargs": reported}
+        signature = inspect.signature(self.real_fn)
+        try:
+            bound = signature.bind(*args, **given)
+        except TypeError:  # the call itself will say what is wrong
+            return {"*args": args, **reported}, raw_input
+        bound.apply_defaults()
+        named = dict(bound.arguments)
+        for name, parameter in signature.parameters.items():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                named |= named.pop(name)
+        return {name: value for name, value in named.items() if name != self.ctx_param_name}, raw_input
+
+
+class _CachedTool(AsyncBaseTool):
+    """Any other tool. An exception becomes an error output: LlamaIndex would run a tool that raises a second time."""
+
+    def __init__(self, tool: AsyncBaseTool, cache: _Cache) -> None:
+        self._tool = tool
+        self._cache = cache
+
+    @property
+    def metadata(self) -> ToolMetadata:
+        """The tool's own."""
+        return self._tool.metadata
+
+    def call(self, *args: Any, **kwargs: Any) -> ToolOutput:
+        """The tool's call through the cache."""
+        named = self._named(args, kwargs)
+        try:
+            return self._cache.call(
+                self.metadata.get_name(),
+                named,
+                lambda: self._tool.call(*args, **kwargs),
+                {"args": args, "kwargs": kwargs},
+            )
+        except WaitingForEvent:
+            raise
+        except Exception as error:  # noqa: BLE001  whatever the tool raises
+            return self._failed(error, named)
+
+    async def acall(self, *args: Any, **kwargs: Any) -> ToolOutput:
+        """The tool's acall through the cache."""
+        named = self._named(args, kwargs)
+        try:
+            return await self._cache.acall(
+                self.metadata.get_name(),
+                named,
+                lambda: self._tool.acall(*args, **kwargs),
+                {"args": args, "kwargs": kwargs},
+            )
+        except (WaitingForEvent, asyncio.CancelledError):
+            raise
+        except Exception as error:  # noqa: BLE001
+            return self._failed(error, named)
+
+    def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        names = list(self.metadata.get_parameters_dict().get("properties", {}))
+        if len(args) > len(names):
+            return {"*args": args, **kwargs}
+        return {**dict(zip(names, args, strict=False)), **kwargs}
+
+    def _failed(self, error: Exception, named: dict[str, Any]) -> ToolOutput:
+        output = ToolOutput(
+            content=f"Encountered error: {error}", tool_name=self.metadata.get_name(), raw_input=named,
+            raw_output=str(error), is_error=True,
+        )  # fmt: skip
+        output._exception = error  # noqa: SLF001  older releases do not take it in the constructor
+        return output

@@ -1,0 +1,333 @@
+"""Tool calls of an agent: opted-in ones are paid for once, and a hit is a new message under the new call."""
+
+import asyncio
+import threading
+from typing import Annotated
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import InjectedToolArg, InjectedToolCallId, tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
+from langgraph.types import Command, interrupt
+
+from langchain_tiered_memory import TieredMemoryMiddleware
+from tests.adapters.langchain.fakes import ScriptedModel, calling, user
+
+THREAD = {"configurable": {"thread_id": "t1"}}
+
+
+def counted(answer="sunny in {city}"):
+    """A tool and the list of its executions."""
+    ran = []
+
+    @tool
+    def weather(city: str) -> str:
+        """The weather in a city."""
+        ran.append(city)
+        return answer.format(city=city)
+
+    return weather, ran
+
+
+def asking(*cities, name="weather"):
+    """A model that calls the tool once per turn of the loop, then answers."""
+    return ScriptedModel(
+        script=[*(calling(name, {"city": c}, id=f"c{i}") for i, c in enumerate(cities)), AIMessage("done")]
+    )
+
+
+def twice():
+    """An answer with two identical calls."""
+    return AIMessage("", tool_calls=[{"name": "weather", "args": {"city": "Paris"}, "id": f"c{i}"} for i in range(2)])
+
+
+def answers(result):
+    return [m for m in result["messages"] if isinstance(m, ToolMessage)]
+
+
+def agent_of(model, tools, memory, *, opted=("weather",), **given):
+    return create_agent(model, tools, middleware=[TieredMemoryMiddleware(memory, tools=opted)], **given)
+
+
+def test_an_opted_in_tool_runs_once_for_equal_arguments(memory):
+    weather, ran = counted()
+    result = agent_of(asking("Paris", "Paris"), [weather], memory).invoke(user("?"))
+    assert ran == ["Paris"]
+    assert [m.content for m in answers(result)] == ["sunny in Paris"] * 2
+    assert memory.stats()["mid_term"]["tools"]["hits"] == 1
+
+
+def test_arguments_are_compared_exactly_and_never_by_similarity(memory):
+    weather, ran = counted()
+    result = agent_of(asking("Paris", "Rome", "paris"), [weather], memory).invoke(user("?"))
+    assert ran == ["Paris", "Rome", "paris"]
+    assert [m.content for m in answers(result)] == ["sunny in Paris", "sunny in Rome", "sunny in paris"]
+
+
+def test_tools_are_not_cached_unless_asked_for(memory):
+    weather, ran = counted()
+    agent_of(asking("Paris", "Paris"), [weather], memory, opted=()).invoke(user("?"))
+    assert ran == ["Paris", "Paris"]
+
+
+def test_a_hit_answers_the_new_call_in_a_message_of_its_own(memory):
+    """Two hits in one thread leave two messages: none replaces the other, and every call has its answer."""
+    weather, _ = counted()
+    result = agent_of(asking("Paris", "Paris", "Paris"), [weather], memory, checkpointer=InMemorySaver()).invoke(
+        user("?"), THREAD
+    )
+    found = answers(result)
+    assert [m.tool_call_id for m in found] == ["c0", "c1", "c2"]
+    assert len({m.id for m in found}) == 3
+    assert {m.name for m in found} == {"weather"}
+
+
+def test_content_artifact_and_status_come_back_equal_and_are_never_shared(memory):
+    ran = []
+
+    @tool(response_format="content_and_artifact")
+    def weather(city: str) -> tuple[list[dict], dict]:
+        """The weather."""
+        ran.append(city)
+        return [{"type": "text", "text": "sunny"}], {"rows": [1, 2]}
+
+    agent = agent_of(asking("Paris", "Paris", "Paris"), [weather], memory)
+    first, second, third = answers(agent.invoke(user("?")))
+    assert ran == ["Paris"]
+    second.content[0]["text"] = "changed"
+    second.artifact["rows"].append(3)
+    assert (first.content, first.artifact, first.status) == (
+        [{"type": "text", "text": "sunny"}],
+        {"rows": [1, 2]},
+        "success",
+    )
+    assert (third.content, third.artifact, third.status) == (first.content, first.artifact, first.status)
+
+
+def test_two_scopes_never_share_a_result(memory):
+    weather, ran = counted()
+    for scope in ("ada", "bob"):
+        ours = TieredMemoryMiddleware(memory, scope=scope, tools=["weather"])
+        create_agent(asking("Paris"), [weather], middleware=[ours]).invoke(user("?"))
+    assert ran == ["Paris", "Paris"]
+
+
+def test_results_that_are_errors_are_not_kept(memory):
+    ran = []
+
+    @tool
+    def weather(city: int) -> str:
+        """The weather."""
+        ran.append(city)
+        return "sunny"
+
+    model = asking("not a number", "not a number")
+    result = agent_of(model, [weather], memory).invoke(user("?"))
+    assert [m.status for m in answers(result)] == ["error", "error"]
+    assert [m.tool_call_id for m in answers(result)] == ["c0", "c1"]
+    assert memory.stats()["mid_term"]["tools"]["entries"] == 0
+
+
+def test_what_a_tool_raises_is_raised_and_not_kept(memory):
+    ran = []
+
+    @tool
+    def weather(city: str) -> str:
+        """The weather."""
+        ran.append(city)
+        raise RuntimeError("no network")
+
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="no network"):
+            agent_of(asking("Paris"), [weather], memory).invoke(user("?"))
+    assert ran == ["Paris", "Paris"]
+
+
+def test_commands_and_lists_belong_to_their_call_and_are_not_kept(memory):
+    ran = []
+
+    @tool
+    def weather(city: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command:
+        """A command."""
+        ran.append(tool_call_id)
+        return Command(update={"messages": [ToolMessage("sunny", tool_call_id=tool_call_id)]})
+
+    memory.tools.register("weather", key=lambda args: args)  # the user says the arguments tell the result
+    result = agent_of(asking("Paris", "Paris"), [weather], memory).invoke(user("?"))
+    assert ran == ["c0", "c1"]
+    assert [m.tool_call_id for m in answers(result)] == ["c0", "c1"]
+
+
+def test_an_interrupt_passes_through_and_the_tool_runs_again_on_resume(memory):
+    ran = []
+
+    @tool
+    def weather(city: str) -> str:
+        """Ask a person."""
+        ran.append(city)
+        return f"a person says {interrupt('look out of the window')}"
+
+    agent = agent_of(asking("Paris", "Paris"), [weather], memory, checkpointer=InMemorySaver())
+    stopped = agent.invoke(user("?"), THREAD)
+    assert stopped["__interrupt__"][0].value == "look out of the window"
+    result = agent.invoke(Command(resume="rain"), THREAD)
+    assert [m.content for m in answers(result)] == ["a person says rain"] * 2
+    assert ran == ["Paris", "Paris"]  # asked, resumed; the second call was a hit
+
+
+INJECTED = {
+    "state": lambda ran: _with(ran, state=Annotated[dict, InjectedState]),
+    "runtime": lambda ran: _with(ran, runtime=ToolRuntime),
+    "call id": lambda ran: _with(ran, call=Annotated[str, InjectedToolCallId]),
+    "config": lambda ran: _with(ran, config=RunnableConfig),
+}
+
+
+def _with(ran, **parameter):
+    ((name, kind),) = parameter.items()
+    given = {"ran": ran, "kind": kind, "tool": tool}
+    exec(  # noqa: S102  the parameter's name and type are what is tested
+        f"@tool\ndef weather(city: str, {name}: kind) -> str:\n    'The weather.'\n    ran.append(city)\n    return 'sunny'\n",
+        given,
+    )
+    return given["weather"]
+
+
+@pytest.mark.parametrize("what", INJECTED)
+def test_a_tool_with_injected_arguments_is_never_cached_without_a_key(memory, what):
+    """The arguments of the call do not tell its result: another user's would be served."""
+    ran = []
+    agent_of(asking("Paris", "Paris"), [INJECTED[what](ran)], memory).invoke(user("?"))
+    assert ran == ["Paris", "Paris"]
+    memory.tools.register("weather", key=lambda args: args["city"])
+    agent_of(asking("Paris", "Paris"), [INJECTED[what](ran)], memory).invoke(user("?"))
+    assert ran == ["Paris", "Paris", "Paris"]
+
+
+def test_a_store_or_a_custom_injected_argument_is_seen_too():
+    from langchain_tiered_memory.injected import injected_arguments
+
+    @tool
+    def both(city: str, store: Annotated[object, InjectedStore()], who: Annotated[str, InjectedToolArg]) -> str:
+        """Both."""
+        return ""
+
+    @tool
+    def none(city: str, runtime_hours: int = 1) -> str:
+        """None."""
+        return ""
+
+    assert injected_arguments(both) == {"store", "who"}
+    assert injected_arguments(none) == frozenset()
+
+
+def test_identical_calls_of_one_answer_run_once_and_each_gets_its_message(memory):
+    """The agent runs parallel calls in threads; the first to come executes, the others wait for it."""
+    ran, all_in = [], threading.Event()
+
+    @tool
+    def weather(city: str) -> str:
+        """The weather."""
+        ran.append(city)
+        all_in.wait(0.2)
+        return "sunny"
+
+    three = AIMessage("", tool_calls=[{"name": "weather", "args": {"city": "Paris"}, "id": f"c{i}"} for i in range(3)])
+    model = ScriptedModel(script=[three, AIMessage("done")])
+    result = agent_of(model, [weather], memory).invoke(user("?"))
+    assert ran == ["Paris"]
+    assert [m.tool_call_id for m in answers(result)] == ["c0", "c1", "c2"]
+
+
+async def test_identical_async_calls_run_once(memory):
+    ran = []
+
+    @tool
+    async def weather(city: str) -> str:
+        """The weather."""
+        ran.append(city)
+        await asyncio.sleep(0)
+        return "sunny"
+
+    three = AIMessage("", tool_calls=[{"name": "weather", "args": {"city": "Paris"}, "id": f"c{i}"} for i in range(3)])
+    model = ScriptedModel(script=[three, calling("weather", {"city": "Paris"}, id="c3"), AIMessage("done")])
+    result = await agent_of(model, [weather], memory).ainvoke(user("?"))
+    assert ran == ["Paris"]
+    assert [m.tool_call_id for m in answers(result)] == ["c0", "c1", "c2", "c3"]
+
+
+def test_identical_parallel_calls_whose_results_cannot_be_shared_each_execute(memory):
+    ran, overlap = [], threading.Event()
+
+    @tool
+    def weather(city: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command:
+        """A command."""
+        ran.append(tool_call_id)
+        overlap.wait(0.2)
+        return Command(update={"messages": [ToolMessage("sunny", tool_call_id=tool_call_id)]})
+
+    memory.tools.register("weather", key=lambda args: args)
+    result = agent_of(ScriptedModel(script=[twice(), AIMessage("done")]), [weather], memory).invoke(user("?"))
+    assert sorted(ran) == [m.tool_call_id for m in answers(result)] == ["c0", "c1"]
+
+
+def test_identical_parallel_calls_that_are_interrupted_each_ask_for_themselves(memory):
+    overlap = threading.Event()
+
+    @tool
+    def weather(city: str) -> str:
+        """Ask a person."""
+        overlap.wait(0.2)
+        return f"a person says {interrupt('look out of the window')}"
+
+    model = ScriptedModel(script=[twice(), AIMessage("done")])
+    agent = agent_of(model, [weather], memory, checkpointer=InMemorySaver())
+    asked = agent.invoke(user("?"), THREAD)["__interrupt__"]
+    assert len({one.id for one in asked}) == 2
+    result = agent.invoke(Command(resume={one.id: "rain" for one in asked}), THREAD)
+    assert [m.content for m in answers(result)] == ["a person says rain"] * 2
+
+
+def test_a_write_makes_the_read_after_it_fresh_and_is_executed_each_time(memory):
+    shelf = {"n": 0}
+
+    @tool
+    def stock(city: str) -> str:
+        """Read."""
+        return str(shelf["n"])
+
+    @tool
+    def order(city: str) -> str:
+        """Write: nobody registered it, so it may change anything."""
+        shelf["n"] += 1
+        return "ordered"
+
+    calls = [
+        calling(name, {"city": "Paris"}, id=f"c{i}")
+        for i, name in enumerate(["stock", "order", "stock", "order", "stock"])
+    ]
+    result = agent_of(
+        ScriptedModel(script=[*calls, AIMessage("done")]), [stock, order], memory, opted=["stock"]
+    ).invoke(user("?"))
+    assert [m.content for m in answers(result)] == ["0", "ordered", "1", "ordered", "2"]
+
+
+def test_naming_a_tool_keeps_what_was_registered_for_it(memory, clock):
+    weather, ran = counted()
+    memory.tools.register("weather", ttl=10.0)
+    agent = agent_of(asking("Paris"), [weather], memory, opted=[weather])
+    agent.invoke(user("?"))
+    clock.advance(11)
+    agent_of(asking("Paris"), [weather], memory).invoke(user("?"))
+    assert ran == ["Paris", "Paris"]
+
+
+def test_the_tool_schemas_the_model_is_bound_to_are_the_same_with_us(memory):
+    weather, _ = counted()
+    plain, ours = ScriptedModel(), ScriptedModel()
+    create_agent(plain, [weather]).invoke({"messages": [HumanMessage("hi", id="1")]})
+    agent_of(ours, [weather], memory).invoke({"messages": [HumanMessage("hi", id="1")]})
+    assert plain.requests[0][1] == ours.requests[0][1]

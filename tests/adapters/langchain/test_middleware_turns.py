@@ -1,0 +1,172 @@
+"""The end of an agent's turn: logged with its tool calls, remembered without them, once, whatever happens."""
+
+import sqlite3
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+
+from langchain_tiered_memory import TieredMemoryMiddleware
+from shared_core import StorageError
+from tests.adapters.langchain.fakes import ScriptedModel, calling, user
+
+THREAD = {"configurable": {"thread_id": "t1"}}
+
+
+@tool
+def weather(city: str) -> str:
+    """The weather in a city."""
+    return f"sunny in {city}"
+
+
+def texts(memory, **scope):
+    return sorted(m.text for m in memory.long_term.list(**scope))
+
+
+def test_what_the_user_and_the_model_said_is_remembered_and_what_a_tool_returned_is_not(memory):
+    model = ScriptedModel(script=[calling("weather", {"city": "Rome"}), AIMessage("It is sunny.")])
+    create_agent(model, [weather], middleware=[TieredMemoryMiddleware(memory)]).invoke(user("How is Rome?"))
+    assert texts(memory) == ["How is Rome?", "It is sunny."]
+    assert {(m.role, m.text) for m in memory.long_term.list()} == {
+        ("user", "How is Rome?"),
+        ("assistant", "It is sunny."),
+    }
+
+
+def test_the_logged_turn_holds_the_tool_call_and_its_result_as_a_pair(memory):
+    model = ScriptedModel(script=[calling("weather", {"city": "Rome"}), AIMessage("It is sunny.")])
+    agent = create_agent(model, [weather], middleware=[TieredMemoryMiddleware(memory)], checkpointer=InMemorySaver())
+    agent.invoke(user("How is Rome?"), THREAD)
+    said, called, result, answered = memory.context("t1").history()
+    assert (said["role"], said["content"]) == ("user", "How is Rome?")
+    assert called["tool_calls"][0]["function"] == {"name": "weather", "arguments": '{"city": "Rome"}'}
+    assert result["role"] == "tool"
+    assert result["tool_call_id"] == called["tool_calls"][0]["id"] == "c1"
+    assert answered["content"] == "It is sunny."
+
+
+def test_the_next_session_of_another_process_recalls_it(opened):
+    first = opened()
+    create_agent(ScriptedModel(), [], middleware=[TieredMemoryMiddleware(first)]).invoke(
+        user("I take my coffee black.")
+    )
+    first.close()
+    model = ScriptedModel()
+    create_agent(model, [], middleware=[TieredMemoryMiddleware(opened())]).invoke(user("How do I take my coffee?"))
+    assert "I take my coffee black." in str(model.requests[0][0][0].content)
+
+
+def test_only_the_new_messages_of_each_turn_are_logged(memory):
+    """With a checkpointer, and without one when the client sends the whole conversation each time."""
+    agent = create_agent(ScriptedModel(), [], middleware=[TieredMemoryMiddleware(memory)], checkpointer=InMemorySaver())
+    for n in range(3):
+        agent.invoke(user(f"question {n}"), THREAD)
+    assert [m["content"] for m in memory.context("t1").history()] == [
+        "question 0",
+        "ok",
+        "question 1",
+        "ok",
+        "question 2",
+        "ok",
+    ]
+
+    stateless = create_agent(ScriptedModel(), [], middleware=[TieredMemoryMiddleware(memory, session="s")])
+    messages = []
+    for n in range(3):
+        messages = stateless.invoke({"messages": [*messages, HumanMessage(f"question {n}")]})["messages"]
+    assert [m["content"] for m in memory.context("s").history()] == [
+        "question 0",
+        "ok",
+        "question 1",
+        "ok",
+        "question 2",
+        "ok",
+    ]
+
+
+def test_several_messages_of_the_user_in_one_turn_are_all_logged(memory):
+    agent = create_agent(ScriptedModel(), [], middleware=[TieredMemoryMiddleware(memory, session="s")])
+    agent.invoke({"messages": [HumanMessage("My dog is called Rex."), HumanMessage("Say hello.")]})
+    assert [m["content"] for m in memory.context("s").history()] == ["My dog is called Rex.", "Say hello.", "ok"]
+
+
+def test_a_replayed_end_of_a_turn_adds_nothing(memory):
+    saver = InMemorySaver()
+    ours = TieredMemoryMiddleware(memory)
+    agent = create_agent(ScriptedModel(), [], middleware=[ours], checkpointer=saver)
+    agent.invoke(user("I take my coffee black."), THREAD)
+    before_the_end = next(s for s in agent.get_state_history(THREAD) if any("after_agent" in n for n in s.next))
+    agent.invoke(None, before_the_end.config)
+    assert [m["content"] for m in memory.context("t1").history()] == ["I take my coffee black.", "ok"]
+    assert [m.access_count for m in memory.long_term.list()] == [0, 0]
+
+
+def test_with_remember_off_nothing_is_written(memory):
+    agent = create_agent(ScriptedModel(), [], middleware=[TieredMemoryMiddleware(memory, remember=False, session="s")])
+    agent.invoke(user("I take my coffee black."))
+    assert texts(memory) == []
+    assert memory.context("s").history() == []
+
+
+def test_a_session_can_be_named_or_found_from_the_runtime(memory):
+    for session in ("mine", lambda runtime: "found"):
+        create_agent(ScriptedModel(), [], middleware=[TieredMemoryMiddleware(memory, session=session)]).invoke(
+            user("hi")
+        )
+    assert memory.storage.logs.sessions("ada") == ["mine", "found"]
+
+
+def test_runs_without_a_thread_are_conversations_of_their_own(memory):
+    agent = create_agent(ScriptedModel(), [], middleware=[TieredMemoryMiddleware(memory)])
+    agent.invoke(user("one"))
+    agent.invoke(user("two"))
+    sessions = memory.storage.logs.sessions("ada")
+    assert [[m["content"] for m in memory.context(s).history()] for s in sessions] == [["one", "ok"], ["two", "ok"]]
+
+
+def test_a_turn_that_cannot_be_remembered_warns_and_is_counted(memory, tmp_path, caplog):
+    with sqlite3.connect(tmp_path / "memory.db") as db:
+        db.execute("DROP TABLE nodes")
+    ours = TieredMemoryMiddleware(memory)
+    result = create_agent(ScriptedModel(), [], middleware=[ours]).invoke(user("hi"))
+    assert result["messages"][-1].content == "ok"
+    assert ours.counts["write_failures"] == 1
+    assert "could not be remembered" in caplog.text
+
+
+async def test_a_turn_that_cannot_be_remembered_raises_when_asked_to(memory, tmp_path):
+    with sqlite3.connect(tmp_path / "memory.db") as db:
+        db.execute("DROP TABLE nodes")
+    agent = create_agent(ScriptedModel(), [], middleware=[TieredMemoryMiddleware(memory, on_write_error="raise")])
+    with pytest.raises(StorageError):
+        agent.invoke(user("hi"))
+    with pytest.raises(StorageError):
+        await agent.ainvoke(user("hi"))
+
+
+def test_content_blocks_thinking_and_lone_surrogates_are_logged_without_harm(memory):
+    answer = AIMessage(
+        [
+            {"type": "thinking", "thinking": "hm", "signature": "sig"},
+            {"type": "text", "text": "Let me look."},
+            {"type": "tool_use", "id": "c1", "name": "weather", "input": {"city": "Rome"}},
+        ],
+        tool_calls=[{"name": "weather", "args": {"city": "Rome"}, "id": "c1"}],
+    )
+    model = ScriptedModel(script=[answer, AIMessage("It is sunny \ud83d.")])
+    ours = TieredMemoryMiddleware(memory, session="s", on_write_error="raise")
+    create_agent(model, [weather], middleware=[ours]).invoke(
+        {
+            "messages": [
+                HumanMessage(
+                    [{"type": "text", "text": "Rome?"}, {"type": "image", "base64": "aGk=", "mime_type": "image/png"}]
+                )
+            ]
+        }
+    )
+    logged = memory.context("s").history()
+    assert [block["type"] for block in logged[1]["content"]] == ["thinking", "text"]
+    assert logged[1]["content"][0]["signature"] == "sig"
+    assert texts(memory) == ["It is sunny \ufffd.", "Let me look.", "Rome?"]
