@@ -234,7 +234,7 @@ class TieredMemory:
         blobs = dict(erased.blobs)
         return Receipt(
             scope=scope,
-            at=self._clock(),
+            at=self.clock(),
             memories=erased.memories,
             vectors=erased.vectors,
             messages=erased.messages,
