@@ -59,7 +59,11 @@ def take_data(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
     """Give the parser the ``--data`` argument of every benchmark on real conversations."""
     named = os.environ.get("TIERED_MEMORY_DATA")
     parser.add_argument(
-        "--data", type=Path, default=named, required=needed and named is None, help="folder that holds locomo/ and beam/"
+        "--data",
+        type=Path,
+        default=named,
+        required=needed and named is None,
+        help="folder that holds locomo/ and beam/",
     )
 
 

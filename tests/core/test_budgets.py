@@ -350,5 +350,16 @@ def test_scores_of_a_sweep_and_of_a_write_are_the_same_rule(open_memory, clock):
         assert before - live(memory) == {named}
 
 
+def test_evidence_is_kept_across_a_restart_and_moves_the_score(open_memory, tmp_path):
+    with open_memory() as memory:
+        memory.remember("green tea", id="1", importance=0.5)
+        memory.recall("green tea", k=1)
+    memory = open_memory()
+    (hit,) = memory.sweep(max_memories=0, dry_run=True).victims
+    (whole,) = memory.storage.upkeep.whole("ada")
+    assert whole.evidence == pytest.approx(1.0, abs=1e-6)
+    assert hit.parts["attention"] == pytest.approx(0.6 * (0.75 * 0.5 + 0.25 * 1.0), abs=1e-6)
+
+
 def test_the_embedder_of_the_tests_writes_256_bytes():
     assert HashEmbedder().embed(["x"]).nbytes == 256

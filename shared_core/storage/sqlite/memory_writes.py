@@ -21,6 +21,9 @@ COLUMNS = (
     "subject, pinned, status, metadata"
 )
 
+FEED = 10_000
+"""Changes of a scope for which erased rows are told one by one; an index that is further behind starts anew."""
+
 
 def decoded(columns: Sequence[Any]) -> Memory:
     """Decode one row. ValueError or TypeError if it is not what was written."""
@@ -94,6 +97,8 @@ def erase(db: sqlite3.Connection, scope: str, rows: Iterable[int], version: int)
         )
         db.execute("INSERT OR IGNORE INTO dropped (scope, version, memory) VALUES (?, ?, ?)", (scope, version, row))
         db.execute("DELETE FROM memories WHERE row = ?", (row,))
+    if db.execute("DELETE FROM dropped WHERE scope = ? AND version <= ?", (scope, version - FEED)).rowcount:
+        db.execute("UPDATE scopes SET floor = max(floor, ?) WHERE scope = ?", (version - FEED, scope))
 
 
 def strengthen(
