@@ -135,6 +135,16 @@ def test_forgetting_a_stranger_counts_nothing_and_a_scope_must_be_named(open_mem
             memory.forget_scope(wrong)
 
 
+def test_what_the_planner_knows_of_its_conversations_is_gone_too(open_memory):
+    memory = open_memory()
+    messages = [{"role": "user", "content": "zebra " * 3_000}]
+    for scope in ("ada", "Ada"):
+        memory.prompts.plan(model="claude-sonnet-4-5", messages=messages, session="s", scope=scope)
+    memory.forget_scope("ada")
+    assert memory.prompts.clear_scope("ada") == 0
+    assert memory.prompts.clear_scope("Ada") == 1
+
+
 def test_the_scope_can_be_used_again(open_memory):
     memory = open_memory(clock=time.time, settings=Settings(max_memories=2))
     fill(memory, "ada")
