@@ -178,9 +178,12 @@ class TieredMemory:
 
     def forget(self, ids: str | Iterable[str], *, scope: str | None = None) -> int:
         """Erase memories; return how many there were. Answers cached for the scope are not replayed after it."""
-        count = self.long_term.forget(ids, scope=scope)
+        wanted = [ids] if isinstance(ids, str) else list(ids)
+        if wanted:
+            self.responses.bump(self.scope_of(scope))  # before: a process that dies in between replays nothing
+        count = self.long_term.forget(wanted, scope=scope)
         if count:
-            self.responses.bump(self.scope_of(scope))
+            self.responses.bump(self.scope_of(scope))  # after: what was answered meanwhile saw the memory still
         return count
 
     def supersede(self, id: str, text: str, *, scope: str | None = None) -> Memory:
