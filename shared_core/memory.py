@@ -180,7 +180,10 @@ class TieredMemory:
 
     def forget(self, ids: str | Iterable[str], *, scope: str | None = None) -> int:
         """Erase memories; return how many there were. Answers cached for the scope are not replayed after it."""
-        return self.long_term.forget(ids, scope=scope)
+        wanted = [ids] if isinstance(ids, str) else list(ids)
+        if wanted:
+            self.responses.bump(self.scope_of(scope))  # before: a process that dies in between replays nothing
+        return self.long_term.forget(wanted, scope=scope)
 
     def supersede(self, id: str, text: str, *, scope: str | None = None) -> Memory:
         """Put a new text in the place of a memory; the old one stays readable with ``recall(as_of=…)``."""

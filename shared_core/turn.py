@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from shared_core.errors import InvalidInput, TieredMemoryError
+from shared_core.forks import renew_in_child
 from shared_core.long_term import LongTerm
 from shared_core.messages import Message, already_logged, copied, is_said, text_of
 from shared_core.mid_term.context import Context
@@ -30,7 +31,10 @@ from shared_core.text import estimate_tokens, without_surrogates
 
 _log = logging.getLogger(__name__)
 TAG = "recalled_memories"
-_OWN_TAG = re.compile(rf"<(?=[^\w<>]*{TAG})", re.IGNORECASE)  # whatever stands between, visible or not
+# Our own tag, opening or closing, in any case and width, whatever invisible or other signs stand between its letters.
+_GAP = "[^\\w<>]*(?:[\u115f\u1160\u3164\uffa0][^\\w<>]*)*"  # these four are letters that show nothing
+_LETTERS = (f"[{letter}{chr(ord(letter) + 0xFEE0)}]" for letter in TAG)
+_OWN_TAG = re.compile(f"[<\uff1c\ufe64](?={_GAP}{_GAP.join(_LETTERS)})", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,11 @@ class Turns:
         self._scope_of = scope_of
         self._following = threading.Lock()
         self.counts: Counter[str] = Counter()
+        renew_in_child(self)
+
+    def after_fork_in_child(self) -> None:
+        """A lock of our own."""
+        self._following = threading.Lock()
 
     def begin(
         self,
@@ -248,7 +257,7 @@ class Turns:
 
 
 def _id_of(message: Message) -> str | None:
-    own = message.get("id")
+    own = message.get("id") if isinstance(message, dict) else None  # a body that another hand wrote is no message
     return own if isinstance(own, str) else None
 
 

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from shared_core.errors import InvalidInput, NotFound
+from shared_core.errors import InvalidInput, NotFound, StorageError
 from shared_core.storage.base import LogNode
 from shared_core.storage.sqlite.connection import Connections
 
@@ -20,6 +20,7 @@ _PATH = """WITH RECURSIVE path (id, parent, depth, hash, created_at, steps) AS (
     UNION ALL
     SELECT n.id, n.parent, n.depth, n.hash, n.created_at, p.steps + 1
     FROM path p JOIN nodes n ON n.scope = :scope AND n.id = p.parent WHERE p.steps < :last
+        AND n.depth < p.depth  -- always so; were it not, a parent that is its own child would never end
 )"""
 _ALL = 2**62
 
@@ -103,7 +104,7 @@ class SQLiteLogs:
         for id, parent, depth, body, created_at in rows:
             try:
                 out.append(LogNode(id, parent, depth, json.loads(body), created_at))
-            except ValueError:
+            except (ValueError, TypeError, RecursionError):
                 self._connections.count_unreadable()
         return out
 
@@ -173,7 +174,9 @@ def _append(
         found = db.execute("SELECT depth FROM nodes WHERE scope = ? AND id = ?", (scope, parent)).fetchone()
         if found is None:
             raise NotFound(f"no node {parent!r} in this scope to append to; snapshot() gives the ids there are")
-        depth = int(found[0])
+        if not isinstance(found[0], int):
+            raise StorageError(f"node {parent!r} is damaged: its depth is {found[0]!r}; restore a copy of the file")
+        depth = found[0]
     for id, body in nodes:
         depth += 1
         try:
