@@ -25,7 +25,7 @@ STEP_SHARE = 0.5
 """How much of the room is freed at once: larger is fewer breaks of the prefix, smaller a fuller window."""
 OUTPUT_SHARE = 0.5
 """A tool's output takes at most this share of the limit, about."""
-FEWEST_CHARACTERS = 400
+FEWEST_CHARACTERS = 200
 """What is left of a tool's output however small the limit: less would say nothing."""
 
 

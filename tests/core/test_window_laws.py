@@ -140,9 +140,7 @@ def test_parallel_calls_stay_together_and_in_order(messages, limit):
 def test_the_same_point_has_the_same_window_after_any_rewind_in_any_order_of_writing(messages, limit, data):
     with open_memory() as memory:
         context = memory.context("s")
-        seen = [(context.snapshot(), context.window(limit))]
-        for message in messages:
-            seen.append((context.append(message), context.window(limit)))
+        seen = [("root", []), *((context.append(message), context.window(limit)) for message in messages)]
         for node, window in data.draw(st.lists(st.sampled_from(seen), max_size=5)):
             context.rewind(node)
             assert context.window(limit) == window
