@@ -89,14 +89,16 @@ class TieredAgentMemory(BaseMemory):
 
     # The window, with what is recalled
 
-    def get(self, input: str | ChatMessage | None = None, initial_token_count: int = 0, **_: Any) -> list[ChatMessage]:
+    def get(
+        self, input: str | ChatMessage | None = None, initial_token_count: int | None = None, **_: Any
+    ) -> list[ChatMessage]:
         """The messages for a model, fresh copies.
 
         ``input`` is what the user asks, where the caller puts it behind these messages itself: what is recalled
         for it then stands in a user's message at the end. ``initial_token_count`` is room that is taken already.
         """
         scope = self._scope()
-        limit = max(self.token_limit - max(int(initial_token_count), 0), 0)
+        limit = max(self.token_limit - max(int(initial_token_count or 0), 0), 0)
         window = self.memory.turns.window(self.session_id, limit, scope=scope)
         newest = max((i for i, message in enumerate(window) if starts_turn(message)), default=-1)
         asked = text_of(window[newest]) if newest >= 0 else ""

@@ -19,6 +19,7 @@ from shared_core.storage.base import LogNode, Logs, SizedNode, Sizes, Tail
 
 _log = logging.getLogger(__name__)
 
+_TRIES = 5  # another writer with another counter may append between counting and reading
 ROOT = "root"
 """The snapshot id of a conversation before its first message."""
 
@@ -142,7 +143,7 @@ class Context:
 
     def _tail(self, limit: int) -> Tail:
         """The end of the path, after counting what another counter, or none, has counted."""
-        while True:
+        for _ in range(_TRIES):
             tail = self._logs.tail(self.scope, self.session, self._sizing.name, limit)
             if tail is not None:
                 return tail
@@ -150,10 +151,12 @@ class Context:
             sizes = Sizes(self._sizing.name, [size or self._sizing.size(n.id, n.body) for n, size in missing])
             try:
                 self._logs.resize(self.scope, [node.id for node, _ in missing], sizes)
-            except StorageError:  # a file that cannot be written: the counts are made for this once
-                return self._counted()
+            except StorageError:  # a file that cannot be written
+                break
+        return self._counted()
 
     def _counted(self) -> Tail:
+        """The whole path, counted for this once: where counts cannot be kept, or a damaged file lost what they hang on."""
         total = apart = 0
         nodes = []
         for node in self.current()[1]:

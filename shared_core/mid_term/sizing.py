@@ -76,7 +76,7 @@ def counter_name(count: Callable[..., Any]) -> str:
                 parts.append("")
     origin = function if hasattr(function, "__qualname__") else type(function)
     digest = hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
-    return f"{origin.__module__}.{origin.__qualname__}:{digest}"
+    return f"{getattr(origin, '__module__', None)}.{origin.__qualname__}:{digest}"
 
 
 def _plain(value: Any) -> str:

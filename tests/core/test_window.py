@@ -252,6 +252,18 @@ def test_a_counter_is_known_by_where_it_comes_from_and_what_it_holds():
     assert counter_name(words) == counter_name(words)
 
 
+@pytest.mark.parametrize("lost", ["bodies WHERE body LIKE '%two%'", "nodes WHERE depth = 2"])
+def test_a_log_that_lost_a_message_still_has_a_window(open_memory, tmp_path, lost):
+    memory = open_memory()
+    memory.context("s").extend([said("one"), said("two"), said("three"), said("four", "assistant")])
+    db = sqlite3.connect(tmp_path / "memory.db")
+    db.execute("DELETE FROM sizes")
+    db.execute(f"DELETE FROM {lost}")
+    db.commit()
+    db.close()
+    assert names(memory.context("s").window(1000))[-2:] == ["three", "four"]
+
+
 @pytest.mark.parametrize("failure", [ValueError("no"), "not a number"])
 def test_a_counter_that_fails_costs_no_message(open_memory, failure):
     def counter(_text):

@@ -19,7 +19,7 @@ _UNSIZED = """WITH RECURSIVE path (id, parent, depth, hash, created_at, tokens, 
     FROM path p JOIN nodes n ON n.scope = :scope AND n.id = p.parent
     LEFT JOIN sizes s ON s.node = n.row AND s.counter = :counter WHERE p.total IS NULL
 ) SELECT p.id, p.parent, p.depth, b.body, p.created_at, p.tokens, p.apart, p.begins
-FROM path p JOIN bodies b ON b.scope = :scope AND b.hash = p.hash WHERE p.total IS NULL ORDER BY p.depth"""
+FROM path p LEFT JOIN bodies b ON b.scope = :scope AND b.hash = p.hash WHERE p.total IS NULL ORDER BY p.depth"""
 
 _HEAD = """SELECT n.row, s.total, s.apart_total FROM heads h JOIN nodes n ON n.scope = h.scope AND n.id = h.node
 LEFT JOIN sizes s ON s.node = n.row AND s.counter = :counter WHERE h.scope = :scope AND h.session = :session"""
@@ -82,7 +82,7 @@ def unsized(
     names = {"scope": scope, "session": session, "counter": _counter(db, counter)}
     for id, parent, depth, body, created_at, tokens, apart, begins in db.execute(_UNSIZED, names).fetchall():
         try:
-            message = json.loads(body)
+            message = json.loads(body or "")
         except ValueError:
             message, unreadable = None, unreadable + 1
         size = None if tokens is None else Size(tokens, bool(apart), bool(begins))
