@@ -2,7 +2,6 @@
 
 import tempfile
 import threading
-import warnings
 
 import numpy as np
 import pytest
@@ -56,9 +55,7 @@ def tiny_model2vec(folder):
     tokenizer = Tokenizer(WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))  # noqa: S106
     tokenizer.pre_tokenizer = Whitespace()
     vectors = np.random.default_rng(7).standard_normal((len(words), 8)).astype(np.float32)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # older releases leave files to the garbage collector
-        StaticModel(vectors, tokenizer).save_pretrained(folder)
+    StaticModel(vectors, tokenizer).save_pretrained(folder)
     return f"model2vec:{folder}"
 
 

@@ -1,7 +1,6 @@
 """What each model offered by name is good for, and that its files are the ones it was measured with."""
 
 import hashlib
-import warnings
 
 import numpy as np
 import pytest
@@ -180,10 +179,9 @@ def save_model2vec(folder, *, seed):
 
     tokenizer = Tokenizer(WordLevel({"[UNK]": 0, "tea": 1, "coffee": 2}, unk_token="[UNK]"))  # noqa: S106
     tokenizer.pre_tokenizer = Whitespace()
-    vectors = np.random.default_rng(seed).standard_normal((3, 4)).astype(np.float32)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # older releases leave files to the garbage collector
-        StaticModel(vectors, tokenizer).save_pretrained(folder)
+    StaticModel(np.random.default_rng(seed).standard_normal((3, 4)).astype(np.float32), tokenizer).save_pretrained(
+        folder
+    )
 
 
 def test_a_model2vec_fingerprint_follows_the_contents_not_the_folder(tmp_path):
