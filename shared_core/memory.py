@@ -20,6 +20,7 @@ from shared_core.errors import InvalidInput, ScopeRequired
 from shared_core.long_term import LongTerm
 from shared_core.mid_term.context import Context
 from shared_core.mid_term.response_cache import ResponseCache
+from shared_core.mid_term.sizing import Sizing
 from shared_core.mid_term.tool_cache import ToolCache
 from shared_core.records import CheckReport, Hit, Memory, Receipt, SweepReport
 from shared_core.settings import Retention, Settings
@@ -67,6 +68,7 @@ class TieredMemory:
         self.responses = ResponseCache(
             settings=self.settings, clock=clock, blobs=blobs, scope_of=self.scope_of, ids=self._ids
         )
+        self._sizing = Sizing(self.settings)
         self.prompts = Prompts(settings=self.settings, clock=clock, scope_of=self.scope_of)
         self.turns = Turns(self.long_term, self.context, settings=self.settings, scope_of=self.scope_of)
 
@@ -261,13 +263,14 @@ class TieredMemory:
     # -- mid term ----------------------------------------------------------------------------------
 
     def context(self, session: str, *, scope: str | None = None) -> Context:
-        """The conversation of a session: append, snapshot, rewind, branch, history."""
+        """The conversation of a session: append, snapshot, rewind, branch, history, window."""
         return Context(
             self.storage.logs,
             arguments.name("session", session),
             scope=self.scope_of(scope),
             clock=self.clock,
             ids=self._ids,
+            sizing=self._sizing,
             rewound=self.tools.rewound,
         )
 
@@ -277,7 +280,11 @@ class TieredMemory:
         """What was found, saved and evicted since opening, per tier."""
         return {
             "short_term": self.prompts.stats(),
-            "mid_term": {"tools": self.tools.stats(), "responses": self.responses.stats(), "context": {}},
+            "mid_term": {
+                "tools": self.tools.stats(),
+                "responses": self.responses.stats(),
+                "context": dict(self._sizing.counts),
+            },
             "long_term": {
                 **self.long_term.stats(),
                 "recall_failures": self.turns.counts["recall_failures"],

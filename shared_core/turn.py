@@ -1,6 +1,7 @@
-"""The path of one turn through the tiers: begin (recall), and end (log, remember). Both adapters call it.
+"""The path of one turn through the tiers: begin (recall, window), and end (log, remember). Both adapters call it.
 
     begin: recall (long term) -> one block of text for the tail of the prompt, frozen for the turn
+    window: the conversation to show (mid term), in what the limit leaves beside the room for that block
     end:   log the turn's messages (mid term) -> remember what was said, each under its node (long term)
 
 Reads fail open: a storage that cannot be read gives a turn without memories, and a counted event.
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from shared_core import arguments
 from shared_core.errors import InvalidInput, TieredMemoryError
 from shared_core.forks import renew_in_child
 from shared_core.long_term import LongTerm
@@ -171,6 +173,15 @@ class Turns:
             return False
         return True
 
+    def window(self, session: str, max_tokens: int, *, scope: str | None = None) -> list[Message]:
+        """The session's window under ``max_tokens``, less the room that every prompt reserves for recalled memories.
+
+        The reserve is ``Settings.recall_tokens`` whatever was recalled, so that never moves where the window
+        begins. Raises InvalidInput, StorageError.
+        """
+        room = max(arguments.count("max_tokens", max_tokens) - self._settings.recall_tokens, 0)
+        return self._context(session, scope=self._scope_of(scope)).window(room)
+
     def end(self, messages: Iterable[Message], *, session: str, scope: str | None = None) -> list[Memory]:
         """Log the turn's messages and remember every user and assistant text, one memory a message.
 
@@ -250,6 +261,10 @@ class Turns:
     ) -> bool:
         """``rejoin`` off the event loop."""
         return await asyncio.to_thread(self.rejoin, ids, head=head, session=session, scope=scope)
+
+    async def awindow(self, session: str, max_tokens: int, *, scope: str | None = None) -> list[Message]:
+        """``window`` off the event loop."""
+        return await asyncio.to_thread(self.window, session, max_tokens, scope=scope)
 
     async def aend(self, messages: Iterable[Message], *, session: str, scope: str | None = None) -> list[Memory]:
         """``end`` off the event loop."""

@@ -106,6 +106,15 @@ for number in range(rounds):
 print(json.dumps([sorted(there), len(gone)]))
 """
 
+TALKING = (
+    START
+    + """
+for i in range(10**6):
+    memory.context("s").append({"role": ("user", "assistant")[i % 2], "content": f"message {i}"})
+    print(i, flush=True)
+"""
+)
+
 
 def run(script, *arguments, **options):
     return subprocess.Popen([sys.executable, "-c", script, *map(str, arguments)], text=True, **options)
@@ -278,6 +287,23 @@ def test_what_was_acknowledged_before_any_of_a_hundred_kills_is_there_whole(tmp_
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_the_last_message_that_was_appended_before_a_kill_is_in_the_window(open_memory, tmp_path):
+    open_memory().close()
+    writer = run(TALKING, tmp_path / "memory.db", stdout=subprocess.PIPE)
+    for line in writer.stdout:
+        if int(line) >= 20:
+            writer.send_signal(signal.SIGKILL)
+            break
+    acknowledged = int(line) + len(writer.stdout.readlines())
+    writer.wait()
+    writer.stdout.close()
+    context = open_memory().context("s")
+    said = [message["content"] for message in context.history()]
+    assert said == [f"message {i}" for i in range(len(said))]
+    assert len(said) - acknowledged in (1, 2), "at most one whose acknowledgement was on its way"
+    assert context.window(100_000) == context.history()
+
+
 def test_a_forked_process_opens_its_own_and_both_go_on(open_memory, tmp_path):
     memory = open_memory(ids=None)
     memory.remember("before the fork")
