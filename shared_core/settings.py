@@ -55,7 +55,7 @@ class RecallWeights:
     semantic: float = 1.0
     next_neighbour: float = 0.3
     second_neighbour: float = 0.1
-    session: float = 0.5
+    session: float = 0.45
     speaker: float = 0.6
     role: float = 0.6
     question: float = 0.12

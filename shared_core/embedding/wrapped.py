@@ -55,6 +55,7 @@ class Wrapped:
         self._declared = _own(inner)
         self._inner = inner
         self.fingerprint = _fingerprint(inner)
+        self.scripts: frozenset[str] | None = getattr(inner, "scripts", None) if self._declared else None
         self._dimension: int | None = None
         self._lock = threading.Lock()
 

@@ -39,6 +39,7 @@ def signals_of(
         lexical=words_match(index, positions, dict(zip(read.terms, read.weights, strict=True))),
         semantic=cosines,
         session=index.ints("session")[positions] if index.sessions else None,
+        voice=(index.ints("speaker") * 4 + index.ints("role"))[positions] if index.sessions else None,
         role=index.ints("role")[positions],
         speaker=_said_by(index, positions, read),
         question=index.mask("question")[positions],

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from shared_core.embedding.base import Embedder, Vectors
+from shared_core.embedding.base import Embedder, Vectors, reads
 from shared_core.errors import EmbedderMismatch, StorageError
 from shared_core.long_term.index import ScopeIndex
 from shared_core.storage.base import Storage
@@ -58,8 +58,9 @@ class TextVectors:
         return True
 
     def of_query(self, text: str) -> npt.NDArray[np.float32] | None:
-        """The query's vector, or None when there is no model or it failed (counted: recall goes on by words)."""
-        if self._embedder is None or not text.strip():
+        """The query's vector; None without a model, when it failed (counted: recall goes on by words), and
+        when the model does not know the query's script (words alone are better than noise)."""
+        if self._embedder is None or not text.strip() or not reads(self._embedder, text):
             return None
         vectors = self._embed([text], query=True)
         return None if vectors is None else vectors[0]
