@@ -55,8 +55,8 @@ def recall(
         found = _score(store, scope, index, positions, query, vector, now)
         order = _best_first(
             total(found.parts),
-            index.floats("at")[positions],
-            index.ints("row")[positions],
+            index.floats("at")[index.where(positions)],
+            index.ints("row")[index.where(positions)],
             _FURTHEST + 4 * k + len(view.shown),
         )
         count = store.settings.count_tokens or estimate_tokens
@@ -84,7 +84,7 @@ def _score(
     vector: npt.NDArray[np.float32] | None,
     now: float,
 ) -> _Found:
-    cosines = None if vector is None else index.cosines(vector)[positions]
+    cosines = None if vector is None else index.cosines(vector)[index.where(positions)]
     read = analyse(query, speakers=index.speakers, now=now, zone=store.settings.zone)
 
     def texts_of(ids: Sequence[str]) -> list[str]:

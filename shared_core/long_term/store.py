@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 from shared_core.embedding.base import Embedder
@@ -81,15 +81,18 @@ class MemoryStore:
         if self.rows.version(scope) == index.version:
             return
         fingerprint = self.vectors.fingerprint
-        changes = self.rows.changes(scope, index.version, fingerprint)
-        index.apply(changes)
-        if index.stale:
-            index.reset()
-            changes = self.rows.changes(scope, 0, fingerprint)
-            index.apply(changes)
         with self._lock:
             waiting = dict(self._pending.get(scope, {}))
-        index.touch(waiting[row.memory.id] for row in changes.rows if row.memory.id in waiting)
+        self._read(scope, index, fingerprint, waiting)
+        if index.stale:
+            index.reset()
+            self._read(scope, index, fingerprint, waiting)
+
+    def _read(self, scope: str, index: ScopeIndex, fingerprint: str | None, waiting: Mapping[str, Access]) -> None:
+        with closing(self.rows.pages(scope, index.version, fingerprint)) as pages:
+            for changes in pages:
+                index.apply(changes)
+                index.touch(waiting[row.memory.id] for row in changes.rows if row.memory.id in waiting)
 
     def fill_vectors(self, scope: str, index: ScopeIndex, *, wait: bool = False) -> None:
         """Embed what a process without the model wrote; ``index`` is the current one and comes up to date."""

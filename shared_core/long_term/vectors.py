@@ -59,7 +59,8 @@ class TextVectors:
 
     def of_query(self, text: str) -> npt.NDArray[np.float32] | None:
         """The query's vector; None without a model, when it failed (counted: recall goes on by words), and
-        when the model does not know the query's script (words alone are better than noise)."""
+        when the model does not know the query's script (words alone are better than noise).
+        """
         if self._embedder is None or not text.strip() or not reads(self._embedder, text):
             return None
         vectors = self._embed([text], query=True)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from shared_core.errors import DuplicateId, NotFound, StorageError
@@ -28,6 +29,7 @@ from shared_core.storage.sqlite.memory_writes import (
     version_of,
 )
 
+_PAGE = 500  # rows decoded at a time
 _MANY = 500  # SQLite takes a bounded number of parameters; longer lists go in pieces
 
 
@@ -44,16 +46,28 @@ class SQLiteMemories:
 
     def changes(self, scope: str, since: int, embedder: str | None) -> Changes:
         """Rows changed and dropped after ``since``."""
+        first, *more = self.pages(scope, since, embedder)
+        last = more[-1] if more else first
+        return replace(first, version=last.version, rows=tuple(row for page in (first, *more) for row in page.rows))
+
+    def pages(self, scope: str, since: int, embedder: str | None) -> Generator[Changes, None, None]:
+        """``changes`` in pieces of ``_PAGE`` rows, under one transaction."""
         with self._connections.read() as db:
             found = db.execute("SELECT version, floor FROM scopes WHERE scope = ?", (scope,)).fetchone()
             version, floor = found or (0, 0)
             if version == since:
-                return Changes(version, (), (), reset=False)
+                yield Changes(version, (), (), reset=False)
+                return
             reset = since < floor or version < since
             since = 0 if reset else since
             dropped = db.execute("SELECT memory FROM dropped WHERE scope = ? AND version > ?", (scope, since))
             gone = () if since == 0 else tuple(row[0] for row in dropped)
-            return Changes(version, tuple(self._rows(db, scope, since, embedder)), gone, reset)
+            rows = self._rows(db, scope, since, embedder)
+            page = tuple(islice(rows, _PAGE))
+            while len(page) == _PAGE:
+                yield Changes(since, page, gone, reset)
+                gone, reset, page = (), False, tuple(islice(rows, _PAGE))
+            yield Changes(version, page, gone, reset)
 
     def _rows(self, db: sqlite3.Connection, scope: str, since: int, embedder: str | None) -> Iterator[MemoryRow]:
         sources = _grouped(
