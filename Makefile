@@ -33,8 +33,12 @@ check: $(VENV)/.test  ## lint, format, types, import rules, documentation
 notebooks: $(VENV)/.test  ## run the notebooks anew and keep their output
 	$(BIN)/python tools/run_notebooks.py --write
 
-bench: $(VENV)/.test  ## every benchmark; needs DATA=<folder> or TIERED_MEMORY_DATA
-	$(BIN)/python -m benchmarks.recall $(if $(DATA),--data "$(DATA)",)
+BENCHMARKS := recall forgetting context_recall tool_cache eviction_traces throughput prompt_cost
+
+bench: $(VENV)/.bench  ## every benchmark; needs DATA=<folder> or TIERED_MEMORY_DATA
+	@for name in $(BENCHMARKS); do \
+		echo "== $$name"; $(if $(DATA),TIERED_MEMORY_DATA="$(DATA)") $(BIN)/python -m benchmarks.$$name || exit 1; \
+	done
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -48,6 +52,10 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install -q -e '.[test]'
 	@touch $@ $(VENV)/.demo
+
+$(VENV)/.bench: pyproject.toml | $(VENV)/.test
+	$(BIN)/python -m pip install -q -e '.[test,bench]'
+	@touch $@
 
 $(VENV)-lowest/.test: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-lowest

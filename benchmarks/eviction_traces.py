@@ -2,7 +2,7 @@
 
     python -m benchmarks.eviction_traces --data <folder>        (or TIERED_MEMORY_DATA)
 
-Needs ``pip install libcachesim``, which runs every policy but ours (FIFO, LRU, LFU, S3-FIFO, SIEVE,
+Needs the extra ``bench``, whose libcachesim runs every policy but ours (FIFO, LRU, LFU, S3-FIFO, SIEVE,
 W-TinyLFU, ARC, and Belady with the next access of each key). Ours is ``AttentionLRUCache`` with the
 frequency prior, as the tool and response caches use it. A trace has no times: the clock moves on so
 that as many accesses as there are places take one ``time_scale``.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import lzma
+import multiprocessing
 import os
 from pathlib import Path
 
@@ -82,6 +83,14 @@ def ours(keys: list[int], size: int) -> float:
     return hits / len(keys)
 
 
+def row(folder: Path, name: str, share: float, sample: int | None) -> dict[str, float]:
+    """Every policy's hit ratio on one trace at one size."""
+    keys = load(folder, name)[:sample]
+    after = next_accesses(keys)
+    size = max(1, int(share * len(set(keys))))
+    return {**{policy: theirs(policy, keys, after, size) for policy in THEIRS}, "ours": ours(keys, size)}
+
+
 def main() -> None:
     """Print one row for each trace and size, and the means."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -92,12 +101,14 @@ def main() -> None:
         parser.error("give the data folder with --data or TIERED_MEMORY_DATA")
     columns = (*THEIRS, "ours")
     rows: list[tuple[str, float, dict[str, float]]] = []
-    for name, share in tqdm([(name, share) for name in TRACES for share in SHARES], desc="traces"):
-        keys = load(Path(options.data), name)[: options.sample]
-        after = next_accesses(keys)
-        size = max(1, int(share * len(set(keys))))
-        ratios = {policy: theirs(policy, keys, after, size) for policy in THEIRS}
-        rows.append((name, share, {**ratios, "ours": ours(keys, size)}))
+    with multiprocessing.get_context("spawn").Pool() as pool:
+        pending = [
+            (name, share, pool.apply_async(row, (Path(options.data), name, share, options.sample)))
+            for name in TRACES
+            for share in SHARES
+        ]
+        for name, share, ratios in tqdm(pending, desc="traces"):
+            rows.append((name, share, ratios.get()))
     print("hit ratio, %, by trace and share of its distinct keys\n")
     print(f"{'trace':<9}{'size':>5}" + "".join(f"{column:>10}" for column in columns) + f"{'ours-max(LRU,LFU)':>20}")
     for name, share, ratios in rows:

@@ -23,6 +23,7 @@ from shared_core.mid_term.response_cache import ResponseCache
 from shared_core.mid_term.tool_cache import ToolCache
 from shared_core.records import Hit, Memory, SweepReport
 from shared_core.settings import Settings
+from shared_core.short_term import Prompts
 from shared_core.storage.base import Storage
 from shared_core.storage.sqlite import SQLiteStorage
 from shared_core.turn import Turns
@@ -66,6 +67,7 @@ class TieredMemory:
         self.responses = ResponseCache(
             settings=self.settings, clock=clock, blobs=blobs, scope_of=self.scope_of, ids=self._ids
         )
+        self.prompts = Prompts(settings=self.settings, clock=clock, scope_of=self.scope_of)
         self.turns = Turns(self.long_term, self.context, settings=self.settings, scope_of=self.scope_of)
 
     @classmethod
@@ -220,7 +222,7 @@ class TieredMemory:
     def stats(self) -> dict[str, Any]:
         """What was found, saved and evicted since opening, per tier."""
         return {
-            "short_term": {},
+            "short_term": self.prompts.stats(),
             "mid_term": {"tools": self.tools.stats(), "responses": self.responses.stats(), "context": {}},
             "long_term": {
                 **self.long_term.stats(),

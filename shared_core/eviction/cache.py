@@ -1,7 +1,8 @@
 """The bounded, thread-safe container that runs the policies. No expiry, no keys' meaning, no disk here.
 
 Every fact an eviction needs stands in ``slots``; reading or writing an entry costs a dict look-up and
-a few scalar writes, and scores are computed only when something has to go.
+a few scalar writes, and scores are computed only when something has to go. ``get`` and ``put`` are written
+out where a call would cost as much as the step itself.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -19,23 +19,13 @@ import numpy.typing as npt
 from shared_core.errors import InvalidInput
 from shared_core.eviction import arguments
 from shared_core.eviction.policies import KeepScore, named
-from shared_core.eviction.slots import HELD, PINNED, Slots
-from shared_core.eviction.values import copy_value, deep_size
-from shared_core.eviction.victims import victims
+from shared_core.eviction.slots import Slots
+from shared_core.eviction.values import IMMUTABLE, copy_value, deep_size
+from shared_core.eviction.victims import excess, victims
 from shared_core.records import MISS
 from shared_core.settings import Rule
 
 Evicted = list[tuple[Hashable, Any]]
-
-
-@dataclass(slots=True)
-class _Counts:
-    hits: int = 0
-    misses: int = 0
-    evictions: int = 0
-    too_large: int = 0
-    no_room: int = 0
-    uncacheable: int = 0
 
 
 class AttentionLRUCache:
@@ -59,8 +49,9 @@ class AttentionLRUCache:
     (key, value) pairs, lowest first, after the new entry is in and without the lock: it may use the
     cache, and what it raises reaches the caller of ``put`` with the cache in order.
 
-    **Time** is ``clock()``, read once a call. All calls are thread-safe. An empty cache is true.
-    InvalidInput (a ValueError) for arguments that make no sense; nothing was changed then.
+    **Time** is ``clock()``, read once a call; NaN counts as long ago. All calls are thread-safe, and code of
+    a key or value that runs inside one (``__eq__``, ``__del__``) may call the cache: values that go are
+    dropped outside the lock. An empty cache is true. InvalidInput (a ValueError) for arguments that make no sense; nothing was changed then.
     """
 
     def __init__(
@@ -86,16 +77,20 @@ class AttentionLRUCache:
         self._max_bytes = arguments.bound("max_bytes", max_bytes)
         rule = Rule(alpha=alpha, beta=beta, time_scale=time_scale, evidence_weight=evidence_weight)
         self._keep_score: KeepScore = named(policy, rule=rule, rng=np.random.default_rng(seed))
-        by_frequency = default_prior == "frequency"
-        self._default_prior = np.nan if by_frequency else arguments.share("default_prior", default_prior)
-        self._new_slots = partial(Slots, self._max_items, by_frequency=by_frequency)
+        share = np.nan if default_prior == "frequency" else arguments.share("default_prior", default_prior)
+        self._new_slots = partial(Slots, self._max_items, default_prior=share, counts=policy == "lfu")
         self._clock = clock
         self._getsizeof = getsizeof
         self._copy = copy
+        # Types whose values the default copy gives back as they are, and the default size looks no deeper into.
+        self._shared = IMMUTABLE if copy is copy_value else frozenset()
+        self._flat = self._shared - {type(MISS)} if getsizeof is deep_size else frozenset()
         self._on_evict = on_evict
-        self._lock = threading.Lock()
+        # Taken and given back by hand where it counts: ``with`` costs twice as much as the two calls.
+        self._lock = threading.RLock()
+        self._acquire, self._release = self._lock.acquire, self._lock.release
         self._reset()
-        self._counts = _Counts()
+        self._counts = dict.fromkeys(("hits", "misses", "evictions", "too_large", "no_room", "uncacheable"), 0)
 
     def _reset(self) -> None:
         self._index: dict[Hashable, int] = {}
@@ -111,21 +106,26 @@ class AttentionLRUCache:
         """The value, or ``MISS``. Counts as an access; a query vector becomes the entry's evidence."""
         query = None if query_vector is None else arguments.unit_vector("query_vector", query_vector)
         now = self._clock()
-        with self._lock:
+        self._acquire()
+        try:
+            slots = self._slots
             if query is not None:
-                self._slots.check_dimension("query_vector", query)
+                slots.check_dimension("query_vector", query)
             slot = self._index.get(key)
             if slot is None:
-                self._counts.misses += 1
+                self._counts["misses"] += 1
                 return MISS
-            self._counts.hits += 1
-            self._slots.touch(slot, now)
-            self._slots.proven[slot] = True
+            self._counts["hits"] += 1
+            slots.last_accessed[slot] = now
+            if slots.counts:
+                slots.use(slot)
             if query is not None:
-                self._slots.look(slot, query)
+                slots.look(slot, query)
             value = self._values[slot]
+        finally:
+            self._release()
         # Outside the lock: nobody changes what is stored, and a slow copy holds nobody up.
-        return value if self._copy is None else self._copy(value)
+        return value if self._copy is None or type(value) in self._shared else self._copy(value)
 
     def attend(self, task_vector: npt.ArrayLike) -> None:
         """Make the cosine with the task vector the evidence of every entry now here that has an embedding.
@@ -140,12 +140,8 @@ class AttentionLRUCache:
 
     # Writing
 
-    def put(
-        self,
-        key: Hashable,
-        value: Any,
-        embedding: npt.ArrayLike | None = None,
-        prior: float | None = None,
+    def put(  # noqa: PLR0915  one hot path, written out
+        self, key: Hashable, value: Any, embedding: npt.ArrayLike | None = None, prior: float | None = None
     ) -> bool:
         """Store the value; False if it is not stored: too large, no room beside pins, not copyable.
 
@@ -154,38 +150,62 @@ class AttentionLRUCache:
         If the new value is not stored, the old one goes all the same: it would be stale.
         """
         unit = None if embedding is None else arguments.unit_vector("embedding", embedding)
-        share = self._default_prior if prior is None else arguments.share("prior", prior)
-        try:
-            stored = value if self._copy is None else self._copy(value)
-        except Exception:  # noqa: BLE001  the value's own code runs here; whatever it raises means "cannot be cached"
-            with self._lock:
-                self._counts.uncacheable += 1
-                self._drop(key)
-            return False
-        size = arguments.size(self._getsizeof(stored)) + (0 if unit is None else unit.nbytes)
+        if prior is not None:
+            prior = arguments.share("prior", prior)
+        gone: Any = None  # whatever leaves is held until the lock is free: its __del__ may call the cache
+        if type(value) in self._flat:
+            size = value.__sizeof__()  # what sys.getsizeof says of these types, at a quarter of its price
+        else:
+            try:
+                value = value if self._copy is None else self._copy(value)
+            except Exception:  # noqa: BLE001  the value's own code runs here; whatever it raises means "cannot be cached"
+                with self._lock:
+                    self._counts["uncacheable"] += 1
+                    gone = self._drop(key)
+                return False
+            size = arguments.size(self._getsizeof(value))
+        if unit is not None:
+            size += unit.nbytes
         now = self._clock()
-        with self._lock:
+        evicted = None
+        self._acquire()
+        try:
             slots = self._slots
             if unit is not None:
                 slots.check_dimension("embedding", unit)
-            slot = self._index.get(key)
-            new_items, new_bytes = (1, size) if slot is None else (0, size - slots.size[slot])
-            evicted = None
-            if len(self._index) + new_items > self._max_items or self._bytes + new_bytes > self._max_bytes:
+            index = self._index
+            slot = index.get(key)
+            added = size if slot is None else size - slots.size[slot]
+            if self._bytes + added > self._max_bytes or (slot is None and len(index) >= self._max_items):
                 evicted = self._make_room(size, slot, now)
                 if evicted is None:
-                    self._drop(key)
+                    gone = self._drop(key)
                     return False
             if slot is None:
-                slot = self._insert(key)
+                if not slots.free:
+                    more = [None] * slots.grow()
+                    self._keys += more
+                    self._values += more
+                slot = slots.free.pop()
+                index[key] = slot
+                self._keys[slot] = key
+                slots.inserted[slot] = self._insertions
+                self._insertions += 1
+                if slots.counts:
+                    slots.enter(slot, key)
             else:
-                slots.proven[slot] = True
-            self._bytes += new_bytes
-            self._values[slot] = stored
+                gone = self._values[slot]
+                if slots.counts:
+                    slots.use(slot)
+            self._values[slot] = value
+            self._bytes += added
             slots.size[slot] = size
-            slots.prior[slot] = share
-            slots.embed(slot, unit)
-            slots.touch(slot, now)
+            slots.last_accessed[slot] = now
+            if prior is not None or unit is not None or not slots.plain:
+                slots.describe(slot, prior, unit)
+        finally:
+            self._release()
+        del gone
         if evicted and self._on_evict is not None:
             self._on_evict(evicted)
         return True
@@ -195,18 +215,21 @@ class AttentionLRUCache:
         with self._lock:
             slot = self._index.get(key)
             if slot is not None:
-                self._slots.state[slot] = PINNED if value else HELD
+                (self._slots.pinned.add if value else self._slots.pinned.discard)(slot)
             return slot is not None
 
     def delete(self, key: Hashable) -> bool:
         """Remove an entry, pinned or not; False if the key is not here."""
         with self._lock:
-            return self._drop(key)
+            gone = self._drop(key)
+        return bool(gone)
 
     def clear(self) -> None:
         """Remove everything, pinned or not; the counters of ``stats`` go on."""
         with self._lock:
+            gone = self._values
             self._reset()
+        gone.clear()
 
     # Looking, without an access
 
@@ -235,39 +258,30 @@ class AttentionLRUCache:
         ``too_large``, ``no_room`` (pins) and ``uncacheable`` (cannot be copied) count puts not stored.
         """
         with self._lock:
-            return {**asdict(self._counts), "items": len(self._index), "bytes": self._bytes}
+            return {**self._counts, "items": len(self._index), "bytes": self._bytes}
 
     # Inside the lock
 
-    def _insert(self, key: Hashable) -> int:
-        slots = self._slots
-        slot = slots.take()
-        if slot == len(self._keys):
-            self._keys.append(None)
-            self._values.append(None)
-        self._index[key] = slot
-        self._keys[slot] = key
-        slots.inserted[slot] = self._insertions
-        slots.state[slot] = HELD
-        slots.enter(slot, key)
-        self._insertions += 1
-        return slot
-
-    def _drop(self, key: Hashable) -> bool:
+    def _drop(self, key: Hashable) -> Evicted:
+        """Remove an entry if it is here; the caller lets go of it outside the lock."""
         slot = self._index.get(key)
-        if slot is not None:
-            self._remove(slot)
-        return slot is not None
+        if slot is None:
+            return []
+        gone = self._take_out([slot])
+        self._slots.release([slot])
+        return gone
 
-    def _remove(self, slot: int, *, evicted: bool = False) -> None:
-        key = self._keys[slot]
-        del self._index[key]
-        self._keys[slot] = self._values[slot] = None
-        self._bytes -= self._slots.size[slot]
-        if evicted:
-            self._slots.evict(slot, key)
-        else:
-            self._slots.release(slot)
+    def _take_out(self, rows: list[int]) -> Evicted:
+        """Remove the entries of these slots and return them; the slots are still to be given back."""
+        keys, values, sizes = self._keys, self._values, self._slots.size
+        # Plain passes, each over all rows: what waits for memory then waits for many rows at once.
+        gone = list(map(keys.__getitem__, rows)), list(map(values.__getitem__, rows))
+        for row in rows:
+            keys[row] = values[row] = None
+            self._bytes -= sizes[row]
+        for key in gone[0]:
+            del self._index[key]
+        return list(zip(*gone, strict=True))
 
     def _make_room(self, size: int, slot: int | None, now: float) -> Evicted | None:
         """Evict what must go before an entry of this size comes to ``slot`` (None: a new one).
@@ -275,38 +289,29 @@ class AttentionLRUCache:
         Returns what was evicted, or None if the entry cannot be stored; nothing was evicted then.
         """
         if size > self._max_bytes:
-            self._counts.too_large += 1
+            self._counts["too_large"] += 1
             return None
-        sizes = self._slots.column("size")
-        evictable = self._slots.column("state") == HELD
-        items, nbytes = len(self._index), self._bytes
+        slots, items, nbytes = self._slots, len(self._index), self._bytes
+        evictable = slots.evictable()
         if slot is not None:  # an overwrite: its old size is free, and it is not its own victim
             evictable[slot] = False
-            items, nbytes = items - 1, nbytes - int(sizes[slot])
-        entries = self._slots.entries(now)
+            items, nbytes = items - 1, nbytes - slots.size[slot]
+        entries = slots.entries(now)
         lowest = victims(
             self._keep_score(entries),
             entries.last_accessed,
             entries.inserted,
-            sizes,
+            slots.column("size"),
             evictable,
-            items=_excess(items, 1, self._max_items),
-            size=_excess(nbytes, size, self._max_bytes),
+            items=excess(items, 1, self._max_items),
+            size=excess(nbytes, size, self._max_bytes),
         )
-        items, nbytes = items - len(lowest), nbytes - int(sizes[lowest].sum())
-        if items + 1 > self._max_items or nbytes + size > self._max_bytes:  # only pins can leave no room
-            self._counts.no_room += 1
-            return None
         rows = lowest.tolist()
-        evicted = [(self._keys[row], self._values[row]) for row in rows]
-        for row in rows:
-            self._remove(row, evicted=True)
-        self._counts.evictions += len(rows)
+        freed = sum(map(slots.size.__getitem__, rows))
+        if items - len(rows) >= self._max_items or nbytes - freed + size > self._max_bytes:
+            self._counts["no_room"] += 1  # only pins can leave no room
+            return None
+        evicted = self._take_out(rows)
+        slots.evict(rows, [key for key, _ in evicted])
+        self._counts["evictions"] += len(rows)
         return evicted
-
-
-def _excess(held: int, new: int, bound: int) -> int:
-    """How much of what is held must go before ``new`` comes; 0 while both fit under the bound."""
-    if held + new <= bound:
-        return 0
-    return held - (bound - max(1, bound // 100, new))

@@ -5,36 +5,37 @@ Only hashes and use counts are kept, no key and no value; as many as the contain
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from itertools import islice
 
 from shared_core import scoring
 
 
 class Ghosts:
-    """Hashes of evicted keys with their use counts, oldest first. Not thread-safe: its owner holds the lock."""
+    """Hashes of evicted keys with their use counts, oldest first. Not thread-safe: its owner holds the lock.
+
+    ``began`` is False until the first eviction: nothing has had to compete so far.
+    """
 
     def __init__(self) -> None:
         self.regret = 0.0
+        self.began = False
         self._uses: dict[int, float] = {}
-        self._began = False
 
-    def leave(self, key: Hashable, uses: float, held: int) -> None:
-        """Note that an entry was evicted from among ``held``; the oldest ghosts beyond that number go."""
-        self._began = True
-        self._uses[hash(key)] = uses
-        surplus = len(self._uses) - max(held, 1)
-        if surplus > 0:
-            for ghost in list(islice(self._uses, surplus)):
-                del self._uses[ghost]
+    def leave(self, keys: Iterable[Hashable], uses: Iterable[float], held: int) -> None:
+        """Note evictions, in their order, that left ``held`` entries; ghosts beyond the entries there were go."""
+        self.began = True
+        ghosts = self._uses
+        ghosts.update(zip(map(hash, keys), uses, strict=True))
+        # The last one to go was still held when it went.
+        for ghost in list(islice(ghosts, max(0, len(ghosts) - (held + 1)))):
+            del ghosts[ghost]
 
-    def enter(self, key: Hashable, held: int) -> tuple[float, bool]:
-        """A key is inserted: the use count it had, and whether it is proven (``scoring/frequency.py``)."""
-        if not self._began:
-            return 0.0, True
+    def enter(self, key: Hashable, held: int) -> float | None:
+        """A key is inserted among ``held``: the use count it had when it was evicted, None if it was not lately."""
         uses = self._uses.pop(hash(key), None)
         self.regret = scoring.moved_regret(self.regret, uses is not None, held)
-        return uses or 0.0, uses is not None
+        return uses
 
     def rescale(self, factor: float) -> None:
         """Multiply every count: the unit in which uses are counted has changed."""

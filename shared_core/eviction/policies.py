@@ -30,7 +30,7 @@ class Entries:
 
     ``now`` and ``last_accessed`` are epoch seconds; ``inserted`` is a number that grows with each
     insertion and is never reused; ``access_count`` counts the write and every read (aged where the
-    prior is the frequency); ``prior`` and ``evidence`` are in [0, 1], evidence NaN until there is any.
+    prior is the frequency; 0 throughout where neither policy nor prior counts); ``prior`` and ``evidence`` are in [0, 1], evidence NaN until there is any.
     """
 
     now: float

@@ -2,12 +2,13 @@
 
 A cache writes one fact of one entry at a time, and reads all facts of all entries when it evicts.
 So every column is a ``memoryview`` over an array: writing through it costs a fraction of a numpy item
-assignment, and ``np.asarray`` turns it into the array again without a copy.
+assignment, and ``np.asarray`` turns it into the array again without a copy. A column that nobody has
+needed yet (priors, evidence, use counts) does not exist, and costs nothing to write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -18,132 +19,197 @@ from shared_core.errors import InvalidInput
 from shared_core.eviction.ghosts import Ghosts
 from shared_core.eviction.policies import Entries
 
-FREE: Final = 0
-HELD: Final = 1
-PINNED: Final = 2
+_FREE: Final = -1
+"""The size of a slot that holds no entry."""
 
 _PENDING: Final = np.inf
 """Evidence that the attended task vector decides, once somebody asks."""
 
-_COLUMNS: Final = {
-    "last_accessed": "d",
-    "inserted": "q",
-    "uses": "d",
-    "prior": "d",
-    "evidence": "d",
-    "size": "q",
-    "state": "b",
-    "proven": "b",
+_EMPTY: Final = {
+    "last_accessed": ("d", 0.0),
+    "inserted": ("q", 0),
+    "size": ("q", _FREE),
+    "uses": ("d", 0.0),
+    "prior": ("d", np.nan),
+    "evidence": ("d", np.nan),
 }
-_FIRST_CAPACITY: Final = 16
+"""Each column with its type and what stands in a slot that nobody has written to."""
+
+_FIRST_CAPACITY: Final = 128
 _UNIT_LIMIT: Final = 1e100
+_LONG_AGO: Final = -1e300
 
 
 class Slots:
     """Columns that grow by doubling, never past ``limit`` rows, and the list of free slots.
 
-    A freed slot keeps its old facts; whoever reads a whole column leaves out the rows in state FREE.
-    With ``by_frequency`` use counts age, and an entry whose prior is NaN has its frequency as prior.
+    Slot and its ``last_accessed``, ``inserted`` and ``size`` are written by the cache, which takes a slot
+    from the end of ``free`` and calls ``grow`` when it is empty. A freed slot keeps its other facts:
+    whoever reads a whole column leaves out the rows that are not ``held``.
+
+    ``default_prior`` NaN stands for the frequency (``scoring/frequency.py``): use counts then age, and
+    evicted keys leave ghosts. ``counts``: whether uses are counted at all. A count below 0 is that of an
+    entry not proven yet: one column says both.
     """
 
     last_accessed: memoryview[float]
     inserted: memoryview[int]
+    size: memoryview[int]
     uses: memoryview[float]
     prior: memoryview[float]
     evidence: memoryview[float]
-    size: memoryview[int]
-    state: memoryview[int]
-    proven: memoryview[int]
 
-    def __init__(self, limit: int, *, by_frequency: bool) -> None:
+    def __init__(self, limit: int, *, default_prior: float, counts: bool) -> None:
         self._limit = limit
-        self._by_frequency = by_frequency
+        self._default_prior = default_prior
         self._unit = 1.0  # what one use weighs now (scoring/frequency.py); stays 1 where counts do not age
-        self._growth_held, self._growth = 1, scoring.growth(1)
-        self._ghosts = Ghosts() if by_frequency else None
-        self._free: list[int] = []
-        self._used = 0
+        self._growth = 1.0  # how much more the next use weighs than this one
+        self._ghosts = Ghosts() if np.isnan(default_prior) else None
+        self.counts = counts or self._ghosts is not None
+        self.plain = True  # no entry ever had a prior or an embedding of its own
+        self.free: list[int] = []
+        self.pinned: set[int] = set()
+        self._capacity = 0
         # Unit rows of shape [capacity, d], a row of NaN where there is none; None until the first one.
         self._embeddings: npt.NDArray[np.float32] | None = None
         self._task: npt.NDArray[np.float32] | None = None
-        for name, code in _COLUMNS.items():
-            setattr(self, name, np.zeros(0, dtype=code).data)
+        self._columns = ["last_accessed", "inserted", "size"]
+        if self.counts:
+            self._columns.append("uses")
+        for name in self._columns:
+            self._begin(name)
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """One fact of all slots ever used, shape [n], sharing memory with the column."""
-        return np.asarray(getattr(self, name))[: self._used]
+        """One fact of all slots, shape [n], sharing memory with the column."""
+        return np.asarray(getattr(self, name))
 
-    def take(self) -> int:
-        """A slot for the caller to fill: a freed one, else the next."""
-        if self._free:
-            return self._free.pop()
-        if self._used == len(self.state):
-            self._grow()
-        self._used += 1
-        return self._used - 1
+    def _begin(self, name: str) -> None:
+        code, empty = _EMPTY[name]
+        setattr(self, name, np.full(self._capacity, empty, dtype=code).data)
+
+    # Coming and going
+
+    def grow(self) -> int:
+        """More free slots, the lowest at the end of the list; how many."""
+        old, self._capacity = self._capacity, min(max(2 * self._capacity, _FIRST_CAPACITY), self._limit)
+        for name in self._columns:
+            shorter = self.column(name)
+            self._begin(name)
+            self.column(name)[:old] = shorter
+        if self._embeddings is not None:
+            more = np.full((self._capacity, self._embeddings.shape[1]), np.nan, dtype=np.float32)
+            more[:old] = self._embeddings
+            self._embeddings = more
+        self.free.extend(range(self._capacity - 1, old - 1, -1))
+        return self._capacity - old
 
     def enter(self, slot: int, key: Hashable) -> None:
-        """Start the use count of a new entry: at 0, or where it was when the key was evicted lately."""
-        self.uses[slot] = 0.0
+        """Count the first use of a new entry, on top of those it had when the key was evicted lately."""
+        unit, ghosts = self._unit, self._ghosts
+        if ghosts is None:
+            self.uses[slot] = unit
+            return
+        held = self._capacity - len(self.free)
+        if ghosts.began:
+            uses = ghosts.enter(key, held)
+            self.uses[slot] = -unit if uses is None else uses + unit
+        else:  # what comes while there is still room need not compete
+            self.uses[slot] = unit
+        self._growth = scoring.growth(held)
+        self._unit = unit * self._growth
+
+    def evict(self, slots: Sequence[int], keys: Sequence[Hashable]) -> None:
+        """Give back the slots of entries that the policy evicted, and keep their counts for a while."""
+        self.release(slots)
         if self._ghosts is not None:
-            self.uses[slot], self.proven[slot] = self._ghosts.enter(key, self._held())
+            self._ghosts.leave(keys, np.abs(self.column("uses")[slots]).tolist(), self._capacity - len(self.free))
 
-    def evict(self, slot: int, key: Hashable) -> None:
-        """Give back the slot of an entry that the policy evicted, and keep its count for a while."""
+    def release(self, slots: Sequence[int]) -> None:
+        """Give slots back."""
+        size = self.size
+        for slot in slots:
+            size[slot] = _FREE
+        self.pinned.difference_update(slots)
+        self.free.extend(slots)
         if self._ghosts is not None:
-            self._ghosts.leave(key, self.uses[slot], self._held())
-        self.release(slot)
+            self._growth = scoring.growth(self._capacity - len(self.free))
 
-    def _held(self) -> int:
-        return self._used - len(self._free)
+    def evictable(self) -> npt.NDArray[np.bool_]:
+        """Which slots hold an entry that is not pinned, shape [n]."""
+        found: npt.NDArray[np.bool_] = self.column("size") >= 0
+        if self.pinned:
+            found[list(self.pinned)] = False
+        return found
 
-    def release(self, slot: int) -> None:
-        """Give a slot back."""
-        self.state[slot] = FREE
-        self._free.append(slot)
+    # What one access changes beside ``last_accessed``
 
-    def touch(self, slot: int, now: float) -> None:
-        """Note one access."""
-        self.last_accessed[slot] = now
-        self.uses[slot] += self._unit
-        if self._by_frequency:
-            held = self._held()
-            if held != self._growth_held:
-                self._growth_held, self._growth = held, scoring.growth(held)
-            self._unit *= self._growth
-            if self._unit > _UNIT_LIMIT:
-                uses = self.column("uses")
-                uses /= self._unit
-                if self._ghosts is not None:
-                    self._ghosts.rescale(1.0 / self._unit)
-                self._unit = 1.0
+    def use(self, slot: int) -> None:
+        """Count one more use of an entry."""
+        uses, unit = self.uses, self._unit
+        uses[slot] = abs(uses[slot]) + unit
+        self._unit = unit = unit * self._growth
+        if unit > _UNIT_LIMIT:
+            self._rescale()
+
+    def _rescale(self) -> None:
+        uses = self.column("uses")
+        uses /= self._unit
+        if self._ghosts is not None:
+            self._ghosts.rescale(1.0 / self._unit)
+        self._unit = 1.0
+
+    def describe(self, slot: int, prior: float | None, unit: npt.NDArray[np.float32] | None) -> None:
+        """Set or remove the prior and the embedding of a slot, and forget the evidence the old one gave."""
+        self.plain = False
+        if prior is not None:
+            self._need("prior")
+        if "prior" in self._columns:
+            self.prior[slot] = np.nan if prior is None else prior
+        if unit is not None:
+            self._need("evidence")
+            if self._embeddings is None:
+                self._embeddings = np.full((self._capacity, len(unit)), np.nan, dtype=np.float32)
+        if self._embeddings is not None:
+            self.evidence[slot] = np.nan
+            self._embeddings[slot] = np.nan if unit is None else unit
+
+    def _need(self, name: str) -> None:
+        if name not in self._columns:
+            self._begin(name)
+            self._columns.append(name)
+
+    # What a policy looks at
 
     def entries(self, now: float) -> Entries:
-        """All facts a policy may look at, rows in state FREE included."""
-        counts = self.column("uses") / self._unit
-        prior = self.column("prior")
+        """All facts a policy may look at, rows without an entry included.
+
+        An instant that the clock could not tell (NaN, infinity) counts as long ago; it would spoil every score.
+        """
+        last_accessed = self.column("last_accessed")
+        told = np.isfinite(last_accessed)
+        if not told.all():
+            last_accessed = np.where(told, last_accessed, _LONG_AGO)
+        if not np.isfinite(now):
+            now = float(last_accessed.max())
+        counts = _throughout(0.0, self._capacity)
+        if self.counts:
+            counts = np.abs(self.column("uses")) / self._unit
+        prior = _throughout(self._default_prior, self._capacity)
         if self._ghosts is not None:
-            by_use = scoring.frequency_prior(counts, self.column("proven"), self._ghosts.regret)
-            prior = np.where(np.isnan(prior), by_use, prior)
+            prior = scoring.frequency_prior(counts, ~np.signbit(self.column("uses")), self._ghosts.regret)
+        if "prior" in self._columns:
+            own = self.column("prior")
+            prior = np.where(np.isnan(own), prior, own)
         return Entries(
             now=now,
-            last_accessed=self.column("last_accessed"),
+            last_accessed=last_accessed,
             inserted=self.column("inserted"),
             access_count=counts,
             prior=prior,
             evidence=self._kept_evidence(),
         )
 
-    # Embeddings and the evidence they give
-
-    def embed(self, slot: int, unit: npt.NDArray[np.float32] | None) -> None:
-        """Set or remove the embedding of a slot, and forget the evidence the old one gave."""
-        self.evidence[slot] = np.nan
-        if self._embeddings is None:
-            if unit is None:
-                return
-            self._embeddings = np.full((len(self.state), len(unit)), np.nan, dtype=np.float32)
-        self._embeddings[slot] = np.nan if unit is None else unit
+    # The evidence that embeddings give
 
     def attend(self, unit_task: npt.NDArray[np.float32]) -> None:
         """Promise every entry the cosine with this vector; ``entries`` keeps the promise."""
@@ -157,10 +223,12 @@ class Slots:
             self.evidence[slot] = scoring.cosine(self._embeddings[slot : slot + 1], unit_query)[0]
 
     def _kept_evidence(self) -> npt.NDArray[np.float64]:
-        """The evidence column, shape [n], with every promise kept; NaN where there is no evidence."""
+        """The evidence of all slots, shape [n], with every promise kept; NaN where there is no evidence."""
+        if self._embeddings is None:
+            return _throughout(np.nan, self._capacity)
         evidence = self.column("evidence")
-        if self._task is not None and self._embeddings is not None:
-            cosines = scoring.cosine(self._embeddings[: self._used], self._task)
+        if self._task is not None:
+            cosines = scoring.cosine(self._embeddings, self._task)
             np.copyto(evidence, cosines, where=evidence == _PENDING)
             self._task = None
         return evidence
@@ -173,13 +241,7 @@ class Slots:
                 "use one embedding model per cache, or clear() it first"
             )
 
-    def _grow(self) -> None:
-        capacity = min(max(2 * self._used, _FIRST_CAPACITY), self._limit)
-        for name, code in _COLUMNS.items():
-            longer = np.zeros(capacity, dtype=code)
-            longer[: self._used] = getattr(self, name)
-            setattr(self, name, longer.data)
-        if self._embeddings is not None:
-            more = np.empty((capacity, self._embeddings.shape[1]), dtype=np.float32)
-            more[: self._used] = self._embeddings
-            self._embeddings = more
+
+def _throughout(value: float, count: int) -> npt.NDArray[np.float64]:
+    """One value for all, shape [count], in the memory of one; to be read only (``np.broadcast_to`` is slow)."""
+    return np.ndarray((count,), np.float64, np.array([value]), strides=(0,))

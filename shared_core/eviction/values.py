@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from types import BuiltinFunctionType, FunctionType, ModuleType, NoneType
@@ -24,8 +24,19 @@ _SHARED = (type, ModuleType, FunctionType, BuiltinFunctionType)
 
 
 def copy_value(value: Any) -> Any:
-    """A copy that shares nothing changeable with the original (``copy.deepcopy``)."""
-    return value if type(value) in IMMUTABLE else copy.deepcopy(value)
+    """A copy that shares nothing changeable with the original (``copy.deepcopy``, quicker for flat values)."""
+    kind = type(value)
+    if kind in IMMUTABLE:
+        return value
+    if kind is tuple and _flat(value):
+        return value
+    if (kind is list and _flat(value)) or (kind is dict and _flat(value) and _flat(value.values())):
+        return value.copy()
+    return copy.deepcopy(value)
+
+
+def _flat(items: Iterable[Any]) -> bool:
+    return IMMUTABLE.issuperset(map(type, items))
 
 
 def deep_size(value: Any) -> int:
@@ -34,8 +45,11 @@ def deep_size(value: Any) -> int:
     Looks into mappings, lists, tuples, sets, deques, instance attributes and slots, and counts the
     buffer of a numpy array even through a view. Classes, functions and modules are not the value's own.
     """
-    if type(value) in IMMUTABLE:
+    kind = type(value)
+    if kind in IMMUTABLE:
         return sys.getsizeof(value)
+    if (kind is tuple or kind is list) and _flat(value):
+        return sys.getsizeof(value) + sum(map(sys.getsizeof, {id(item): item for item in value}.values()))
     total, waiting = 0, [value]
     seen: dict[int, Any] = {}  # holds the objects too: an id is only unique while its object lives
     while waiting:

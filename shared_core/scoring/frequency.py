@@ -35,7 +35,8 @@ REGRET_GAIN = 1.5
 
 def growth(entries: int) -> float:
     """How much more the next use weighs than this one, in a container that holds this many entries."""
-    return float(2.0 ** (1.0 / (HALF_LIFE * max(entries, 1))))
+    result: float = 2.0 ** (1.0 / (HALF_LIFE * (entries or 1)))
+    return result
 
 
 def frequency_prior(

@@ -1,0 +1,138 @@
+"""Which breakpoints a request gets: the caller's, the best of ours, and an anchor to what is cached already. Pure.
+
+``marks.py`` finds the optimum in the long run; what is alive at the provider now decides about the anchor:
+a breakpoint sees at most 19 positions back, so when a turn added more than that, a breakpoint at the earlier
+position is what still finds the entry there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from shared_core.short_term.marks import Boundary, best_marks, distinct
+from shared_core.short_term.plan import Expected
+from shared_core.short_term.rules import LOOKBACK_POSITIONS, MOST_BREAKPOINTS, TTL_SECONDS, ModelRules, Ttl
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A boundary after ``position`` blocks; ``by`` names why it is one (see ``Breakpoint.by``)."""
+
+    position: int
+    boundary: Boundary
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A cache entry taken to be alive: its lifetime, and when the request that wrote or last read it started."""
+
+    ttl: Ttl
+    at: float
+
+    def alive(self, now: float) -> bool:
+        """Whether the provider still has it."""
+        return now - self.at <= TTL_SECONDS[self.ttl]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The candidates marked, with their lifetimes; the position read from the cache; the average saving."""
+
+    marked: tuple[tuple[Candidate, Ttl], ...]
+    read: int
+    saving: float
+
+
+def choose(candidates: Sequence[Candidate], rules: ModelRules, alive: Mapping[int, int]) -> Choice:
+    """The best breakpoints among candidates in order of position; ``alive``: position -> tokens of live entries.
+
+    Without a way to the deepest live entry, the best with an anchor there is compared: what reading it saves
+    now against what the slot would save on average. Places left over go to the ends of system and tools.
+    """
+    best = _best(candidates, rules, alive)
+    deepest = max(alive, default=0)
+    if best is None:
+        return Choice((), 0, 0.0)
+    if deepest > best.read:
+        anchored = _best(_with_anchor(candidates, deepest, alive[deepest]), rules, alive)
+        gain = (1 - rules.read) * (alive[deepest] - alive.get(best.read, 0))
+        if anchored is not None and anchored.read == deepest and anchored.saving + gain > best.saving:
+            best = anchored
+    return replace(best, marked=_with_spares(best.marked, candidates))
+
+
+def reachable(marked: Sequence[int], alive: Mapping[int, int]) -> int:
+    """The deepest live position that one of the marked positions sees; 0 for none."""
+    return max((entry for entry in alive if any(0 <= mark - entry < LOOKBACK_POSITIONS for mark in marked)), default=0)
+
+
+def bill(marked: Sequence[tuple[int, Ttl]], read: int, total: int, rules: ModelRules, saving: float = 0.0) -> Expected:
+    """What a request costs whose breakpoints end prefixes of these tokens, of which ``read`` tokens are found.
+
+    The documented arithmetic: read up to the hit; from there to the last one-hour breakpoint a one-hour write;
+    from there to the last breakpoint a five-minute write; the rest at the base price.
+    """
+    hour = max([read, *(tokens for tokens, ttl in marked if ttl == "1h")])
+    last = max([hour, *(tokens for tokens, _ in marked)])
+    cost = rules.read * read + rules.write_1h * (hour - read) + rules.write_5m * (last - hour) + (total - last)
+    return Expected(read, last - hour, hour - read, total - last, cost, saving)
+
+
+def _best(candidates: Sequence[Candidate], rules: ModelRules, alive: Mapping[int, int]) -> Choice | None:
+    boundaries = [candidate.boundary for candidate in candidates]
+    kept = distinct(boundaries)
+    try:
+        saving, marks = best_marks([boundaries[i] for i in kept], rules)
+    except ValueError:
+        return None
+    marked = tuple((candidates[kept[i]], ttl) for i, ttl in marks)
+    return Choice(marked, reachable([candidate.position for candidate, _ in marked], alive), saving)
+
+
+def _with_spares(
+    marked: tuple[tuple[Candidate, Ttl], ...], candidates: Sequence[Candidate]
+) -> tuple[tuple[Candidate, Ttl], ...]:
+    """The marked ones, and in the places left the ends of the system and of the tools before them.
+
+    Their spans are written in any case, so a mark there costs nothing, and a conversation that has not begun
+    yet may find it.
+    """
+    out = list(marked)
+    ends = {candidate.by: candidate for candidate in candidates if candidate.by in ("tools", "system")}
+    for candidate in (ends.get("system"), ends.get("tools")):
+        deeper = None if candidate is None else next((m for m in out if m[0].position >= candidate.position), None)
+        if candidate is None or deeper is None or len(out) == MOST_BREAKPOINTS:
+            continue
+        if deeper[0].position == candidate.position:
+            continue
+        out.insert(out.index(deeper), (candidate, deeper[1]))
+    return tuple(out)
+
+
+def _with_anchor(candidates: Sequence[Candidate], position: int, tokens: int) -> list[Candidate]:
+    """The candidates with a forced one at the position; as likely to survive as the next deeper one there is."""
+    if any(candidate.position == position for candidate in candidates):
+        return [
+            replace(candidate, boundary=replace(candidate.boundary, forced=True))
+            if candidate.position == position
+            else candidate
+            for candidate in candidates
+        ]
+    deeper = next((c.boundary for c in candidates if c.position > position), None)
+    p5, p60 = (deeper.p5, deeper.p60) if deeper is not None else (0.0, 0.0)
+    anchor = Candidate(position, Boundary(tokens, p5, p60, 0.0, forced=True), "anchor")
+    return sorted([*candidates, anchor], key=lambda candidate: candidate.position)
+
+
+def settled(callers: Sequence[tuple[int, Ttl]]) -> tuple[list[tuple[int, Ttl]], bool]:
+    """The caller's breakpoints with lifetimes that do not grow along the prompt: a later one is lowered, if it must be.
+
+    Whether they are few enough to be kept as they are (else each is only a candidate) is the second value.
+    """
+    out: list[tuple[int, Ttl]] = []
+    for position, ttl in callers:
+        lowered: Ttl = "5m" if out and out[-1][1] == "5m" else ttl
+        out.append((position, lowered))
+    return out, len(out) <= MOST_BREAKPOINTS

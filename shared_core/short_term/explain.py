@@ -1,0 +1,182 @@
+"""Why a prompt was not found in the cache: the first byte that differs from the previous request, and what is volatile.
+
+Pure functions of two requests. Bytes are counted over the canonical prompt: tools, system, messages, each
+block as JSON with sorted keys and without breakpoints.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from shared_core.errors import InvalidInput
+from shared_core.messages import is_system
+from shared_core.short_term.blocks import Reader, canonical, rendered
+from shared_core.short_term.plan import Plan
+from shared_core.short_term.rules import SETTING_LEVELS, Level
+
+_AROUND = 40
+_LEVELS: Final[tuple[Level, ...]] = ("tools", "system", "messages")
+_VOLATILE: Final = (
+    ("a clock", re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?|\b\d{1,2}:\d\d:\d\d\b")),
+    ("a clock", re.compile(r"(?<![\w.])1[5-9]\d{8}(?:\d{3})?(?:\.\d+)?(?![\w.])")),
+    ("a random id", re.compile(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b")),
+    ("a random id", re.compile(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{16,64}\b")),
+    ("an object's address", re.compile(r" at 0x[0-9a-fA-F]{6,}")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What differs and what it costs.
+
+    ``byte``: offset of the first difference in the canonical prompt, None if the request only grew (or nothing was
+    compared). ``level``: the first level that is lost ("model", "tools", "system", "messages"), None if none is.
+    ``path`` names the block or the setting; ``before`` and ``after`` show the text around. ``invalidates``: every level
+    lost. ``kept_bytes``: length of the common start. ``warnings``: what is volatile in tools and system.
+    """
+
+    byte: int | None
+    level: str | None
+    path: str | None
+    before: str
+    after: str
+    invalidates: tuple[str, ...]
+    kept_bytes: int
+    warnings: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if self.level is None:
+            first = f"nothing is lost: {self.kept_bytes} bytes are the same"
+        elif self.byte is None:
+            first = f"{self.path} changed from {self.before} to {self.after}: lost are {', '.join(self.invalidates)}"
+        else:
+            first = (
+                f"byte {self.byte}, in {self.path}: {self.before!r} became {self.after!r}; "
+                f"lost are {', '.join(self.invalidates)} from there on"
+            )
+        return "\n".join([first, *self.warnings])
+
+
+def explain(request: Mapping[str, Any] | Plan, previous: Mapping[str, Any] | Plan | None = None) -> Explanation:
+    """Compare a request with the one before it; without one, only look for what is volatile."""
+    new = _request(request)
+    here = list(_blocks(new))
+    warnings = list(_lint(here))
+    if previous is None:
+        return Explanation(None, None, None, "", "", (), sum(len(data) for *_, data in here), tuple(warnings))
+    old = _request(previous)
+    there = list(_blocks(old))
+    warnings += _reordered(new, old)
+    if new.get("model") != old.get("model"):
+        return Explanation(
+            None, "model", "model", repr(old.get("model")), repr(new.get("model")), _LEVELS, 0, tuple(warnings)
+        )
+    offset = 0
+    lost_at = _changed_setting(new, old)
+    for i, (level, path, data) in enumerate(here):
+        if lost_at is not None and _LEVELS.index(level) >= _LEVELS.index(lost_at[0]):
+            break
+        if i >= len(there) or there[i][0] != level:
+            if i < len(there) and _LEVELS.index(there[i][0]) > _LEVELS.index(level):
+                return _differs(level, path, offset, there[i][2], data, warnings)
+            break
+        if there[i][2] != data:
+            return _differs(level, path, offset, there[i][2], data, warnings)
+        offset += len(data)
+    else:
+        i = len(here)
+        if (
+            i < len(there) and lost_at is None
+        ):  # the request was cut: the prefix is whole, nothing that is there is lost
+            return Explanation(None, None, None, "", "", (), offset, tuple(warnings))
+    if lost_at is not None:
+        level, name = lost_at
+        return Explanation(
+            None, level, name, repr(old.get(name)), repr(new.get(name)), _from(level), offset, tuple(warnings)
+        )
+    if i < len(there):  # an earlier level ended sooner than it did before
+        level, path, data = there[i]
+        return _differs(level, path, offset, data, here[i][2], warnings)
+    return Explanation(None, None, None, "", "", (), offset, tuple(warnings))
+
+
+def _request(given: Mapping[str, Any] | Plan) -> Mapping[str, Any]:
+    if isinstance(given, Plan):
+        return given.request
+    if not isinstance(given, Mapping) or not isinstance(given.get("messages"), list | tuple):
+        raise InvalidInput(f"request: expected a plan or a dict with 'messages', got {given!r:.200}")
+    return given
+
+
+def _blocks(request: Mapping[str, Any]) -> Iterator[tuple[Level, str, bytes]]:
+    """Every block: its level, its path, its canonical bytes; a message's role belongs to each of its blocks."""
+    reader = Reader(len)
+    for i, tool in enumerate(request.get("tools") or ()):
+        name = tool.get("name") if isinstance(tool, Mapping) else None
+        yield "tools", f"tools[{i}]" + (f" ({name})" if name else ""), rendered(_unmarked(canonical(tool)))
+    called: set[str] = set()
+    for i, piece in enumerate(reader.content("system", request.get("system"), called_by_code=called)):
+        yield "system", f"system[{i}]", rendered(piece.content)
+    leading = True
+    for i, message in enumerate(request["messages"]):
+        leading = leading and is_system(message)
+        level: Level = "system" if leading else "messages"
+        for j, piece in enumerate(reader.content("messages", message.get("content"), called_by_code=called)):
+            role = "" if leading else str(message.get("role"))
+            yield level, f"messages[{i}].content[{j}]", (role + ":").encode() * bool(role) + rendered(piece.content)
+
+
+def _differs(level: Level, path: str, offset: int, old: bytes, new: bytes, warnings: list[str]) -> Explanation:
+    at = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    start = max(at - _AROUND // 2, 0)
+    before, after = (data[start : at + _AROUND].decode("utf-8", "replace") for data in (old, new))
+    for what, pattern in _VOLATILE if level != "messages" else ():
+        if _near(pattern, old, at) and _near(pattern, new, at):
+            warnings = [*warnings, f"{path}: {what} changes from request to request; move it behind the stable part"]
+            break
+    return Explanation(
+        offset + at, level, path, before, after, _from(level), offset + at, tuple(dict.fromkeys(warnings))
+    )
+
+
+def _near(pattern: re.Pattern[str], data: bytes, at: int) -> bool:
+    around = data[max(at - 64, 0) : at + 64].decode("utf-8", "replace")
+    return bool(pattern.search(around))
+
+
+def _lint(blocks: list[tuple[Level, str, bytes]]) -> Iterator[str]:
+    for level, path, data in blocks:
+        if level == "messages":
+            continue
+        text = data.decode("utf-8", "replace")
+        for what, pattern in _VOLATILE:
+            found = pattern.search(text)
+            if found:
+                yield f"{path} holds {what} ({found[0].strip()}): if it changes, nothing after it is found; move it to the end"
+
+
+def _reordered(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[str]:
+    def listed(request: Mapping[str, Any]) -> list[bytes]:
+        return [rendered(_unmarked(canonical(tool))) for tool in request.get("tools") or ()]
+
+    ours, theirs = listed(new), listed(old)
+    if ours != theirs and sorted(ours) == sorted(theirs):
+        return ["tools: the same tools came in another order; sort them (a plan does)"]
+    return []
+
+
+def _changed_setting(new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[Level, str] | None:
+    """The earliest level that a changed request setting invalidates, and the setting."""
+    changed = [(level, name) for name, level in SETTING_LEVELS.items() if new.get(name) != old.get(name)]
+    return min(changed, key=lambda pair: _LEVELS.index(pair[0]), default=None)
+
+
+def _from(level: Level) -> tuple[Level, ...]:
+    return _LEVELS[_LEVELS.index(level) :]
+
+
+def _unmarked(tool: Any) -> Any:
+    return {key: value for key, value in tool.items() if key != "cache_control"} if isinstance(tool, dict) else tool

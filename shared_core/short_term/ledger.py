@@ -1,0 +1,163 @@
+"""What the provider billed against what caching was expected to save. Counts only; no prices of its own.
+
+Providers count differently. Anthropic and Bedrock: ``input_tokens`` are those *after* the last breakpoint, reads
+and writes come on top. OpenAI and Gemini: the input count *includes* what was read (and written). ``tokens_of``
+makes one thing of all: read, written per lifetime, not cached.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shared_core.errors import InvalidInput
+from shared_core.short_term.plan import Plan
+from shared_core.short_term.rules import ModelRules
+
+_SMOOTHING = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The tokens of one prompt by what was paid for them; they add up to the whole prompt."""
+
+    read: int = 0
+    written_5m: int = 0
+    written_1h: int = 0
+    uncached: int = 0
+
+    @property
+    def total(self) -> int:
+        """All tokens of the prompt."""
+        return self.read + self.written_5m + self.written_1h + self.uncached
+
+    def cost(self, rules: ModelRules) -> float:
+        """What they cost, in base input tokens: r * read + w5 * written_5m + w1h * written_1h + uncached."""
+        return (
+            rules.read * self.read + rules.write_5m * self.written_5m + rules.write_1h * self.written_1h + self.uncached
+        )
+
+
+def tokens_of(usage: Any) -> Tokens:
+    """The tokens of a response's usage, an object or a dict as any of the providers sends it; InvalidInput otherwise."""
+    read = _Reader(usage)
+    if read.has("prompt_tokens") or read.has("input_tokens_details"):  # OpenAI: chat completions, responses
+        details = _Reader(read.get("prompt_tokens_details") or read.get("input_tokens_details"))
+        hit, written = details.count("cached_tokens"), details.count("cache_write_tokens")
+        total = read.count("prompt_tokens") or read.count("input_tokens")
+        return Tokens(hit, written, 0, max(total - hit - written, 0))
+    if read.has("prompt_token_count"):  # Gemini
+        hit = read.count("cached_content_token_count")
+        return Tokens(hit, 0, 0, max(read.count("prompt_token_count") - hit, 0))
+    if read.has("inputTokens"):  # Bedrock Converse
+        written = read.count("cacheWriteInputTokens")
+        lifetimes = [_Reader(item) for item in read.get("cacheDetails") or ()]
+        hour = min(sum(item.count("inputTokens") for item in lifetimes if item.get("ttl") == "1h"), written)
+        return Tokens(read.count("cacheReadInputTokens"), written - hour, hour, read.count("inputTokens"))
+    if read.has("input_tokens"):  # Anthropic
+        written = read.count("cache_creation_input_tokens")
+        split = _Reader(read.get("cache_creation"))
+        hour = min(split.count("ephemeral_1h_input_tokens"), written)
+        return Tokens(read.count("cache_read_input_tokens"), written - hour, hour, read.count("input_tokens"))
+    raise InvalidInput(f"usage: expected the usage of a response, with its count of input tokens, got {usage!r:.200}")
+
+
+class Ledger:
+    """Sums over the requests recorded; thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+        self._sums: Counter[str] = Counter()
+        self._dollars: dict[str, float] = {}
+        self._models: dict[str, ModelRules] = {}
+        self._ratios: dict[str, float] = {}
+
+    def record(self, usage: Any, plan: Plan) -> None:
+        """Add one response. InvalidInput if the usage is of no known provider; nothing is counted then."""
+        tokens = tokens_of(usage)
+        cost = tokens.cost(plan.rules)
+        hit, expected = tokens.read > 0, plan.expected.read > 0
+        with self._lock:
+            self._models[plan.model] = plan.rules
+            self._counts += Counter(
+                requests=1, hits=int(hit), expected_hits=int(expected), missed=int(expected and not hit),
+                read_tokens=tokens.read, written_5m_tokens=tokens.written_5m, written_1h_tokens=tokens.written_1h,
+                uncached_tokens=tokens.uncached,
+            )  # fmt: skip
+            self._sums["cost"] += cost  # type: ignore[assignment]
+            self._sums["expected_cost"] += plan.expected.cost  # type: ignore[assignment]
+            for name, amount in (("usd", cost), ("saved_usd", tokens.total - cost)):
+                dollars = plan.rules.usd(amount, prompt_tokens=tokens.total)
+                if dollars is not None:
+                    self._dollars[name] = self._dollars.get(name, 0.0) + dollars
+            if plan.expected.total and tokens.total:
+                before = self._ratios.get(plan.model, 1.0)
+                seen = before * tokens.total / plan.expected.total
+                self._ratios[plan.model] = seen if before == 1.0 else before + _SMOOTHING * (seen - before)
+
+    def ratio(self, model: str) -> float:
+        """Billed tokens over estimated ones for this model; 1.0 until something was recorded."""
+        return self._ratios.get(model, 1.0)
+
+    def stats(self) -> dict[str, Any]:
+        """Plain numbers. Costs in base input tokens: ``cost``, ``without_caching``, ``saved`` and its share.
+
+        ``missed`` counts requests whose plan expected a hit that did not come. ``usd`` and ``saved_usd`` cover the
+        models with a known price, None if there is none. ``break_even`` per model and lifetime: the uses within one
+        lifetime and the survival above which marking is cheaper.
+        """
+        with self._lock:
+            counts, cost = self._counts, float(self._sums["cost"])
+            whole = sum(counts[f"{name}_tokens"] for name in ("read", "written_5m", "written_1h", "uncached"))
+            names = (
+                "requests", "hits", "expected_hits", "missed",
+                "read_tokens", "written_5m_tokens", "written_1h_tokens", "uncached_tokens",
+            )  # fmt: skip
+            return {
+                **{name: counts[name] for name in names},
+                "hit_rate": counts["hits"] / counts["requests"] if counts["requests"] else 0.0,
+                "cost": cost,
+                "expected_cost": float(self._sums["expected_cost"]),
+                "without_caching": whole,
+                "saved": whole - cost,
+                "saved_share": (whole - cost) / whole if whole else 0.0,
+                "usd": self._dollars.get("usd"),
+                "saved_usd": self._dollars.get("saved_usd"),
+                "break_even": {
+                    model: {
+                        ttl: {"uses": rules.break_even_uses(ttl), "survival": rules.break_even_survival(ttl)}
+                        for ttl in ("5m", "1h")
+                    }
+                    for model, rules in self._models.items()
+                },
+            }
+
+    def _repr_html_(self) -> str:
+        from shared_core.short_term.html import ledger_html  # noqa: PLC0415 - only a notebook draws
+
+        return ledger_html(self.stats())
+
+
+class _Reader:
+    """Fields of a dict or of an object alike; a missing or null field is None, or 0 as a count."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+
+    def get(self, name: str) -> Any:
+        return self._source.get(name) if isinstance(self._source, Mapping) else getattr(self._source, name, None)
+
+    def has(self, name: str) -> bool:
+        return self.get(name) is not None
+
+    def count(self, name: str) -> int:
+        value = self.get(name)
+        if value is None:
+            return 0
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise InvalidInput(f"usage: expected {name} to be a count of tokens, got {value!r}")
+        return value

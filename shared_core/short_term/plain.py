@@ -1,0 +1,53 @@
+"""Requests that take no breakpoints: another provider's model, or messages in OpenAI shape. Canonical, clean, stateless."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shared_core.errors import InvalidInput
+from shared_core.messages import Message
+from shared_core.short_term.blocks import Reader, canonical, copied
+from shared_core.short_term.plan import Expected, Parts, Plan
+from shared_core.short_term.rules import ModelRules, is_anthropic
+from shared_core.short_term.tape import Spoken, is_openai
+
+
+def plain_plan(
+    *,
+    model: str,
+    messages: Sequence[Message],
+    system: Any,
+    tools: Sequence[Mapping[str, Any]] | None,
+    session: str | None,
+    scope: str,
+    settings: Mapping[str, Any],
+    rules: ModelRules,
+    reader: Reader,
+) -> Plan:
+    """A plan without breakpoints: tools and keys in a stable order, every ``cache_control`` taken out.
+
+    In OpenAI shape a ``system`` that was given becomes the first message, since that API has no such argument.
+    """
+    called: set[str] = set()
+    spoken = []
+    messages = [*messages]
+    if system is not None and (
+        not is_anthropic(model) or any(isinstance(m, Mapping) and is_openai(m) for m in messages)
+    ):
+        messages = [{"role": "system", "content": system}, *messages]
+        system = None
+    for message in messages:
+        if not isinstance(message, Mapping):
+            raise InvalidInput(f"messages: expected dicts with 'role' and 'content', got {message!r:.200}")
+        extra = canonical({key: value for key, value in message.items() if key not in ("content", "cache_control")})
+        content = message.get("content")
+        if "content" in message and content is None:
+            extra["content"] = None
+        spoken.append(Spoken(extra, reader.content("messages", content, called_by_code=called), content is not None))
+    kept = tuple(reader.tools(tools or ()))
+    own = reader.content("system", system, called_by_code=called)
+    total = sum(piece.tokens for piece in (*kept, *own, *(p for s in spoken for p in s.pieces)))
+    parts = Parts(kept, own, tuple(spoken), frozenset({"tools"} if tools is not None else ()))
+    sent = {name: copied(value) for name, value in settings.items() if name != "cache_control"}
+    return Plan(model, scope, session, (), Expected(0, 0, 0, total, float(total), 0.0), rules, (), parts, sent)

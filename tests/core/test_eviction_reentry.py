@@ -1,0 +1,123 @@
+"""What runs inside the container without being its own: finalisers, comparisons, clocks that tell nothing."""
+
+import copy
+import gc
+import math
+import threading
+
+import pytest
+
+from shared_core.eviction import AttentionLRUCache, copy_value, deep_size
+from shared_core.testing import FakeClock
+
+
+class Farewell:
+    """A value whose last act is to use the cache it was in."""
+
+    def __init__(self, cache, said):
+        self.cache, self.said = cache, said
+
+    def __del__(self):
+        self.said.append(len(self.cache.keys()))
+        self.cache.put("last words", 1)
+
+
+def finishes(run):
+    """Run in a thread, so that a dead-lock fails the test instead of hanging it."""
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(10)
+    return not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        lambda cache: cache.put("k", 2),
+        lambda cache: cache.delete("k"),
+        lambda cache: cache.clear(),
+        lambda cache: [cache.put(i, i) for i in range(4)],
+        lambda cache: cache.put("k", [threading.Lock()]),
+        lambda cache: cache.put("k", b"x" * 2000),
+    ],
+    ids=["overwritten", "deleted", "cleared", "evicted", "replaced by what cannot be copied", "by what is too large"],
+)
+def test_a_value_that_calls_the_cache_when_it_goes_finds_it_free_and_in_order(leave):
+    cache = AttentionLRUCache(3, 1000, policy="fifo", copy=lambda v: v if isinstance(v, Farewell) else copy.deepcopy(v),
+                              getsizeof=lambda v: len(v) if isinstance(v, bytes) else 1)  # fmt: skip
+    said = []
+    cache.put("k", Farewell(cache, said))
+    assert finishes(lambda: leave(cache))
+    assert len(said) == 1
+    assert "last words" in cache
+    assert cache.bytes == len(cache) <= 3
+
+
+def test_a_finaliser_run_by_the_garbage_collector_inside_the_lock_does_not_wait_for_ever():
+    cache = AttentionLRUCache(3)
+    said = []
+
+    class Collecting:
+        """A key whose comparison collects garbage: the moment cannot be worse."""
+
+        def __hash__(self):
+            return 1
+
+        def __eq__(self, other):
+            cycle = [Farewell(cache, said)]
+            cycle.append(cycle)
+            del cycle
+            gc.collect()
+            return self is other
+
+    def run():
+        cache.put(Collecting(), 1)
+        cache.put(Collecting(), 2)
+
+    assert finishes(run)
+    assert said
+    assert cache.bytes == sum(deep_size(cache.get(key)) for key in cache.keys())  # noqa: SIM118
+
+
+@pytest.mark.parametrize("broken", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("policy", ["attention_lru", "lru", "lfu", "fifo"])
+def test_an_instant_the_clock_cannot_tell_counts_as_long_ago_and_spoils_no_other_score(broken, policy):
+    clock = FakeClock()
+    cache = AttentionLRUCache(3, policy=policy, clock=clock)
+    clock.now = broken
+    cache.put("unknown", 1)
+    clock.now = 1000.0
+    for key in ("b", "c"):
+        clock.advance(1)
+        cache.put(key, 1)
+        cache.get(key)
+    cache.put("d", 1)
+    assert cache.keys() == ["b", "c", "d"]
+    clock.now = broken
+    cache.put("e", 1)  # now itself is unknown: the order of what is known still holds
+    assert len(cache) == 3
+    assert "e" in cache
+    clock.now = 2000.0
+    assert cache.get("e") == 1
+
+
+@pytest.mark.parametrize("value", [(1, "a", None, 2.5), [1, "a", b"x"], {"a": 1, 2: None}, (), [], {}])
+def test_a_flat_value_is_copied_and_measured_as_a_nested_one(value):
+    found = copy_value(value)
+    assert found == value
+    assert type(found) is type(value)
+    assert (found is value) == isinstance(value, tuple)
+    assert deep_size([value]) == deep_size(value) + deep_size([None]) - deep_size(None)
+
+
+def test_an_object_twice_in_a_flat_value_is_measured_once():
+    text = "x" * 1000
+    assert deep_size((text, text)) < 1200
+    assert deep_size([text, text]) == deep_size({"a": [text, text]}["a"])
+
+
+def test_a_flat_list_of_changeable_things_is_copied_all_the_way():
+    value = {"a": [1]}
+    found = copy_value(value)
+    found["a"].append(2)
+    assert value == {"a": [1]}

@@ -1,0 +1,209 @@
+"""The real SDK against the local endpoint: the same call, planned and recorded, with the bill the rules ask for."""
+
+import subprocess
+import sys
+
+import pytest
+
+from shared_core.errors import InvalidInput, ScopeRequired
+from shared_core.settings import Settings
+from shared_core.short_term import Prompts
+from shared_core.testing import FakeClock
+from shared_core.testing.prompt_endpoint import PromptEndpoint
+
+anthropic = pytest.importorskip("anthropic")
+
+from shared_core.anthropic_client import PromptCachedAnthropic  # noqa: E402
+
+MODEL = "claude-sonnet-5"
+SYSTEM = "You are a careful assistant with many rules. " * 200
+TOOL_CALL = [{"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"b": 1, "a": [True, None]}}]
+
+
+class Memory:
+    """The two things the client takes from a memory."""
+
+    def __init__(self, clock, default="ada"):
+        self._default = default
+        self.prompts = Prompts(settings=Settings(), clock=clock, scope_of=self.scope_of)
+
+    def scope_of(self, scope):
+        if scope is None and self._default is None:
+            raise ScopeRequired("scope: none")
+        return scope if scope is not None else self._default
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def memory(clock):
+    return Memory(clock)
+
+
+@pytest.fixture
+def endpoint(clock):
+    with PromptEndpoint(clock=clock) as running:
+        yield running
+
+
+@pytest.fixture
+def sdk(endpoint):
+    with anthropic.Anthropic(base_url=endpoint.url, api_key="none", max_retries=0) as client:
+        yield client
+
+
+def test_the_same_call_is_planned_and_its_usage_recorded(sdk, memory, endpoint, clock):
+    """A second request half a minute later reads what the first wrote, and the ledger agrees with the bill."""
+    client = PromptCachedAnthropic(sdk, memory)
+    messages = [{"role": "user", "content": "Hello"}]
+    first = client.messages.create(model=MODEL, max_tokens=100, system=SYSTEM, messages=messages)
+    assert first.content[0].text == "Understood."
+    clock.advance(30)
+    messages += [{"role": "assistant", "content": first.content}, {"role": "user", "content": "And now?"}]
+    second = client.messages.create(model=MODEL, max_tokens=100, system=SYSTEM, messages=messages)
+    assert second.usage.cache_read_input_tokens == first.usage.cache_creation_input_tokens > 1024
+    stats = memory.prompts.stats()
+    assert stats["requests"] == 2
+    assert stats["read_tokens"] == second.usage.cache_read_input_tokens
+    assert stats["hits"] == stats["expected_hits"] == 1
+    assert endpoint.requests[1]["max_tokens"] == 100
+
+
+def test_what_the_caller_passed_is_not_changed(sdk, memory):
+    """Not the messages, not the tools, and the SDK's own objects in them stay what they were."""
+    client = PromptCachedAnthropic(sdk, memory)
+    messages = [{"role": "user", "content": [{"type": "text", "text": "Hello " * 2000}]}]
+    tools = [{"name": "z", "input_schema": {"type": "object"}}, {"name": "a", "input_schema": {"type": "object"}}]
+    client.messages.create(model=MODEL, max_tokens=10, messages=messages, tools=tools)
+    assert messages == [{"role": "user", "content": [{"type": "text", "text": "Hello " * 2000}]}]
+    assert [tool["name"] for tool in tools] == ["z", "a"]
+
+
+def test_arguments_that_were_not_given_stay_away(sdk, memory, endpoint):
+    """The SDK's marks for absent arguments are not sent."""
+    PromptCachedAnthropic(sdk, memory).messages.create(
+        model=MODEL, max_tokens=10, messages=[{"role": "user", "content": "Hi"}], system=anthropic.NOT_GIVEN
+    )
+    assert set(endpoint.requests[0]) == {"model", "max_tokens", "messages"}
+
+
+def test_session_and_volatile_plan_and_are_not_sent(sdk, memory, endpoint):
+    """The breakpoint stands on the last stable block before the volatile one."""
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "Ask"}, {"type": "text", "text": "recalled " * 50}]}
+    ]
+    PromptCachedAnthropic(sdk, memory, scope=lambda: "bo").messages.create(
+        model=MODEL, max_tokens=10, system=SYSTEM, messages=messages, session="s", volatile=1
+    )
+    sent = endpoint.requests[0]
+    assert {"session", "volatile", "scope", "now"}.isdisjoint(sent)
+    assert "cache_control" in sent["messages"][0]["content"][0]
+    assert "cache_control" not in sent["messages"][0]["content"][1]
+
+
+def test_events_stream_through_and_their_usage_is_recorded(sdk, memory):
+    """``stream=True`` gives the SDK's events; the prompt's usage is in the first."""
+    client = PromptCachedAnthropic(sdk, memory)
+    request = {"model": MODEL, "max_tokens": 10, "system": SYSTEM, "messages": [{"role": "user", "content": "Hi"}]}
+    with client.messages.create(**request, stream=True) as stream:
+        kinds = [event.type for event in stream]
+    assert kinds[0] == "message_start"
+    assert kinds[-1] == "message_stop"
+    assert memory.prompts.stats()["written_5m_tokens"] > 1024
+
+
+def test_the_stream_helper_accumulates_and_records(sdk, memory):
+    """``messages.stream`` is the SDK's own stream inside."""
+    client = PromptCachedAnthropic(sdk, memory)
+    request = {"model": MODEL, "max_tokens": 10, "system": SYSTEM, "messages": [{"role": "user", "content": "Hi"}]}
+    with client.messages.stream(**request) as stream:
+        assert "".join(stream.text_stream) == "Understood."
+        assert stream.get_final_message().usage.cache_creation_input_tokens > 1024
+    assert memory.prompts.stats()["requests"] == 1
+
+
+async def test_the_asynchronous_client_works_the_same(endpoint, memory, clock):
+    """create, stream=True and stream, each planned and recorded."""
+    request = {"model": MODEL, "max_tokens": 10, "system": SYSTEM, "messages": [{"role": "user", "content": "Hi"}]}
+    async with anthropic.AsyncAnthropic(base_url=endpoint.url, api_key="none", max_retries=0) as sdk:
+        client = PromptCachedAnthropic(sdk, memory)
+        message = await client.messages.create(**request)
+        assert message.usage.cache_creation_input_tokens > 1024
+        clock.advance(5)
+        events = [event async for event in await client.messages.create(**request, stream=True)]
+        assert events[0].message.usage.cache_read_input_tokens == message.usage.cache_creation_input_tokens
+        async with client.messages.stream(**request) as stream:
+            assert await stream.get_final_text() == "Understood."
+    assert memory.prompts.stats()["requests"] == 3
+    assert memory.prompts.stats()["hits"] == 2
+
+
+def test_tool_calls_come_back_as_the_sdk_knows_them(clock, memory):
+    """A reply of tool calls, appended as it came, is sent on canonically and found again."""
+    with PromptEndpoint(clock=clock, reply=TOOL_CALL) as endpoint:
+        sdk = anthropic.Anthropic(base_url=endpoint.url, api_key="none", max_retries=0)
+        client = PromptCachedAnthropic(sdk, memory)
+        messages = [{"role": "user", "content": "Look"}]
+        with client.messages.stream(model=MODEL, max_tokens=10, system=SYSTEM, messages=messages) as stream:
+            answer = stream.get_final_message()
+        assert answer.stop_reason == "tool_use"
+        messages += [
+            {"role": "assistant", "content": answer.content},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "seen"}]},
+        ]
+        again = client.messages.create(model=MODEL, max_tokens=10, system=SYSTEM, messages=messages)
+        assert again.usage.cache_read_input_tokens == answer.usage.cache_creation_input_tokens
+        assert list(endpoint.requests[1]["messages"][1]["content"][0]["input"]) == ["a", "b"]
+        sdk.close()
+
+
+def test_the_provider_s_refusal_reaches_the_caller_as_the_sdk_s_error(sdk):
+    """Without a plan, a fifth breakpoint is a 400 with the API's words."""
+    block = {"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}
+    with pytest.raises(anthropic.BadRequestError, match="maximum of 4 blocks"):
+        sdk.messages.create(model=MODEL, max_tokens=1, messages=[{"role": "user", "content": [block] * 5}])
+
+
+def test_everything_else_is_the_client_s_own(sdk, memory):
+    """count_tokens, options and attributes pass through; beta messages are planned too."""
+    client = PromptCachedAnthropic(sdk, memory)
+    counted = client.messages.count_tokens(model=MODEL, messages=[{"role": "user", "content": "Hello there"}])
+    assert counted.input_tokens > 0
+    assert client.base_url == sdk.base_url
+    client.beta.messages.create(
+        model=MODEL, max_tokens=10, system=SYSTEM, messages=[{"role": "user", "content": "Hi"}], betas=["x-1"]
+    )
+    client.with_options(timeout=5).messages.create(
+        model=MODEL, max_tokens=10, messages=[{"role": "user", "content": "Hi"}]
+    )
+    assert memory.prompts.stats()["requests"] == 2
+
+
+def test_a_scope_is_required_and_a_client_is_a_client(sdk, clock):
+    """The memory's rule for scopes holds; another object is refused with what to write."""
+    client = PromptCachedAnthropic(sdk, Memory(clock, default=None))
+    with pytest.raises(ScopeRequired):
+        client.messages.create(model=MODEL, max_tokens=1, messages=[{"role": "user", "content": "Hi"}])
+    with pytest.raises(InvalidInput, match="expected an Anthropic client, got dict"):
+        PromptCachedAnthropic({}, Memory(clock))
+
+
+WITHOUT_THE_SDK = """
+import sys
+sys.modules["anthropic"] = None
+from shared_core.anthropic_client import PromptCachedAnthropic
+from shared_core.errors import MissingExtra
+try:
+    PromptCachedAnthropic(object(), object())
+except MissingExtra as error:
+    print(error)
+"""
+
+
+def test_without_the_sdk_the_file_imports_and_wrapping_names_the_extra():
+    """Only who touches it needs it."""
+    done = subprocess.run([sys.executable, "-c", WITHOUT_THE_SDK], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith("pip install 'tiered-memory[anthropic]'")

@@ -1,0 +1,126 @@
+"""Explanations: the first byte that differs, what is lost with it, and what is volatile where it should not be."""
+
+import pytest
+
+from shared_core.errors import InvalidInput
+from shared_core.short_term.explain import explain
+
+
+def request(system="Be kind.", tools=(), messages=None, **more):
+    return {
+        "model": "claude-sonnet-5",
+        "system": system,
+        "tools": list(tools),
+        "messages": messages if messages is not None else [{"role": "user", "content": "Hi"}],
+        **more,
+    }
+
+
+def tool(name, text="does it"):
+    return {"name": name, "description": text, "input_schema": {"type": "object"}}
+
+
+def test_a_request_that_only_grew_lost_nothing():
+    """Every byte of the earlier one is a prefix of the later one."""
+    before = request()
+    after = request(messages=[*before["messages"], {"role": "assistant", "content": "Hello"}])
+    found = explain(after, before)
+    assert (found.byte, found.level, found.invalidates) == (None, None, ())
+    assert found.kept_bytes == len('{"text":"Be kind.","type":"text"}') + len('user:{"text":"Hi","type":"text"}')
+
+
+def test_the_first_byte_that_differs_is_counted_over_tools_system_and_messages():
+    """The system's text begins at byte 9 of its block and changes at its fourth letter."""
+    found = explain(request(system="Be mild."), request(system="Be kind."))
+    assert found.byte == len('{"text":"Be ')
+    assert (found.level, found.path) == ("system", "system[0]")
+    assert found.invalidates == ("system", "messages")
+    assert "kind" in found.before
+    assert "mild" in found.after
+    assert str(found).startswith("byte 12, in system[0]")
+
+
+def test_a_changed_tool_loses_everything():
+    """The bytes before it stay."""
+    found = explain(request(tools=[tool("a"), tool("b", "new")]), request(tools=[tool("a"), tool("b", "old")]))
+    assert found.path == "tools[1] (b)"
+    assert found.invalidates == ("tools", "system", "messages")
+
+
+@pytest.mark.parametrize(
+    ("now", "was"), [([tool("a"), tool("b")], [tool("a")]), ([tool("a")], [tool("a"), tool("b")]), ([tool("a")], [])]
+)
+def test_a_tool_that_joins_or_leaves_loses_the_tools(now, was):
+    """Where one list ends earlier, the next level's first byte stands against the tool."""
+    found = explain(request(tools=now), request(tools=was))
+    assert found.level == "tools"
+    assert found.invalidates == ("tools", "system", "messages")
+
+
+def test_tools_in_another_order_are_named():
+    """The advice is to sort them."""
+    found = explain(request(tools=[tool("b"), tool("a")]), request(tools=[tool("a"), tool("b")]))
+    assert found.level == "tools"
+    assert any("another order" in warning for warning in found.warnings)
+
+
+def test_an_edited_message_loses_what_follows_it():
+    """Only the messages, from that byte on."""
+    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    found = explain(request(messages=[turns[0], {**turns[1], "content": "Hullo"}]), request(messages=turns))
+    assert (found.level, found.path, found.invalidates) == ("messages", "messages[1].content[0]", ("messages",))
+
+
+@pytest.mark.parametrize(
+    ("setting", "level"),
+    [("tool_choice", "messages"), ("thinking", "messages"), ("speed", "system"), ("model", "model")],
+)
+def test_a_changed_setting_is_named_with_the_level_it_loses(setting, level):
+    """No byte differs, the prefix is lost all the same."""
+    found = explain(request(**{setting: "other"}), request(**{setting: "one"}))
+    assert (found.byte, found.level, found.path) == (None, level, setting)
+    assert "messages" in found.invalidates
+
+
+def test_keys_order_and_breakpoints_do_not_differ():
+    """Only content does."""
+    marked = [{"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}]
+    found = explain(request(messages=[{"role": "user", "content": marked}]), request())
+    assert found.level is None
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("Today is 2026-10-17 14:03:22.", "a clock"),
+        ("It is 14:03:22 now.", "a clock"),
+        ("Time: 1760709802", "a clock"),
+        ("Session 3f2b8c1a-9d4e-4f6a-8b7c-0a1b2c3d4e5f", "a random id"),
+        ("Trace 9f86d081884c7d659a2feaa0c55ad015", "a random id"),
+        ("<Tool object at 0x7f3a2c1b9d30>", "an object's address"),
+    ],
+)
+def test_volatile_text_in_the_system_is_found(text, what):
+    """With one request, and with the two that prove it changes."""
+    assert what in explain(request(system=text)).warnings[0]
+
+
+@pytest.mark.parametrize(
+    "text", ["Released on 2026-10-17.", "Call 0800 123456.", "Use port 8080 at 10:30.", "deadbeef"]
+)
+def test_what_does_not_change_every_turn_is_not_blamed(text):
+    """A date, a phone number, a time of day in minutes."""
+    assert explain(request(system=text)).warnings == ()
+
+
+def test_seconds_in_the_system_are_blamed_with_the_byte_where_they_differ():
+    """Two renders of one template, a second apart."""
+    found = explain(request(system="Now: 14:03:23. Be kind."), request(system="Now: 14:03:22. Be kind."))
+    assert found.byte == len('{"text":"Now: 14:03:2')
+    assert any("changes from request to request" in warning for warning in found.warnings)
+
+
+def test_what_is_no_request_is_refused():
+    """A plan or a dict with messages."""
+    with pytest.raises(InvalidInput, match="expected a plan or a dict with 'messages'"):
+        explain({"model": "m"})

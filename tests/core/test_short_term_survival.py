@@ -1,0 +1,97 @@
+"""Survival: what became of earlier prompts, worked by hand."""
+
+import pytest
+
+from shared_core.short_term.survival import BORROWED, FADE, Odds, Uses
+
+ROLE = ("head", 1)
+
+
+def learn(gaps, kept=None, role=ROLE, depth=1):
+    """The odds after uses of one key with these gaps in seconds."""
+    odds, uses, now = Odds(), Uses(), 0.0
+    uses.open("k", now, {role: depth}, odds)
+    for gap in gaps:
+        now += gap
+        uses.lapse(now)
+        uses.settle("k", now, kept=kept)
+        uses.open("k", now, {role: depth}, odds)
+    return odds
+
+
+def test_before_anything_is_seen_a_prefix_survives_with_a_half():
+    """Beta(1, 1)."""
+    assert Odds().of(ROLE)[0] == 0.5
+
+
+def test_one_return_in_time_makes_two_thirds():
+    """(1 + 1) / (1 + 2)."""
+    assert learn([10]).of(ROLE)[0] == pytest.approx(2 / 3)
+
+
+def test_a_return_after_five_minutes_counts_for_the_hour_only():
+    """P5 = (0 + 1) / (1 + 2); the step from 5 to 10 minutes survived once."""
+    p5, p60 = learn([400]).of(ROLE)
+    assert p5 == pytest.approx(1 / 3)
+    assert p60 > p5 + 0.2
+
+
+def test_a_return_after_the_hour_counts_for_neither():
+    """All five ages were reached without anyone."""
+    p5, p60 = learn([4000]).of(ROLE)
+    assert p5 == pytest.approx(1 / 3)
+    assert p60 < 0.35
+
+
+def test_a_prefix_that_changed_is_lost_at_once_for_both():
+    """In time, but of its 5 blocks only 4 came back."""
+    p5, p60 = learn([10], kept=4, depth=5).of(ROLE)
+    assert p5 == pytest.approx(1 / 3)
+    assert p60 < 0.36
+
+
+def test_a_use_that_nobody_continues_counts_when_its_time_is_over():
+    """Not before five minutes, and then without any further request of that key."""
+    odds, uses = Odds(), Uses()
+    uses.open("k", 0.0, {ROLE: 1}, odds)
+    uses.lapse(300.0)
+    assert odds.of(ROLE)[0] == 0.5
+    uses.lapse(301.0)
+    assert odds.of(ROLE)[0] == pytest.approx(1 / 3)
+    uses.lapse(302.0)
+    assert odds.of(ROLE)[0] == pytest.approx(1 / 3)
+
+
+def test_what_was_replaced_and_comes_back_after_all_is_no_loss():
+    """A tool set that alternates: counted as lost at once, and set right when it returns."""
+    odds, uses = Odds(), Uses()
+    uses.open("a", 0.0, {ROLE: 0}, odds)
+    uses.replaced(["a"])
+    assert odds.of(ROLE)[0] == pytest.approx(1 / 3)
+    uses.settle("a", 20.0)
+    assert odds.of(ROLE)[0] == pytest.approx(2 / 3)
+
+
+def test_old_experience_fades():
+    """A loss ten uses ago counts FADE to the tenth."""
+    settled = sum(FADE**k for k in range(11))
+    survived = sum(FADE**k for k in range(10))
+    assert learn([400, *[10] * 10]).of(ROLE)[0] == pytest.approx((survived + 1) / (settled + 2))
+
+
+def test_a_conversation_starts_from_its_scope_and_departs_from_it():
+    """The scope's experience weighs like BORROWED uses of its own."""
+    scope = Odds()
+    for _ in range(500):
+        scope.settle(ROLE, 0, survived=True)
+    talk = Odds(scope)
+    start = talk.of(ROLE)[0]
+    assert start == scope.of(ROLE)[0] > 0.95
+    talk.settle(ROLE, 0, survived=False)
+    after = scope.of(ROLE)[0]
+    assert talk.of(ROLE)[0] == pytest.approx(BORROWED * after / (BORROWED + 1))
+
+
+def test_a_clock_set_back_is_a_gap_of_nothing():
+    """Ages are clamped at 0."""
+    assert learn([-50]).of(ROLE)[0] == pytest.approx(2 / 3)
