@@ -163,7 +163,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             fill(path, count)
             print(f"{count} memories: written in {time.perf_counter() - began:.1f} s", flush=True)
             command = [sys.executable, "-m", "benchmarks.recall_cost", "--load", str(path)]
-            first = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)  # noqa: S603
+            first = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
             each, vector = first["bytes"] / count, 4 * DIMENSION
             print(f"  first recall of a process  {first['seconds']:9.2f} s")
             print(f"  resident bytes a memory    {each:9.0f}     vector {vector}     {each / vector:5.2f} x")

@@ -116,8 +116,10 @@ class TieredMemoryBlock(BaseMemoryBlock[str]):
         """
         with self._lock:
             earlier = self._unwritten.pop((scope, session), [])
+            _, turn = self._turns.get((scope, session), ("", None))
+        recalled = turn.ids if turn is not None else ()
         try:
-            return self.memory.turns.follow([*earlier, *stretch], session=session, scope=scope)
+            return self.memory.turns.follow([*earlier, *stretch], session=session, scope=scope, recalled=recalled)
         except (TieredMemoryError, OSError) as error:
             _log.warning("the conversation could not be written, it is tried again with the next call: %s", error)
             with self._lock:

@@ -53,6 +53,12 @@ class Embedder(Protocol):
         """
 
 
+def known_dimension(embedder: Embedder) -> int | None:
+    """The length of the embedder's vectors, or None where only asking its model would tell."""
+    known: int | None = getattr(embedder, "known_dimension", -1)
+    return embedder.dimension if known == -1 else known
+
+
 def reads(embedder: Embedder, text: str) -> bool:
     """Whether at least half of the text's letters are of scripts that the embedder's model knows.
 

@@ -69,6 +69,12 @@ class Wrapped:
             self.embed(["dimension"])
         return self._settle(self._dimension)
 
+    @property
+    def known_dimension(self) -> int | None:
+        """The dimension as far as it is declared or was seen; never calls the model."""
+        declared = getattr(self._inner, "dimension", None) if self._declared else None
+        return declared if isinstance(declared, int) and declared > 0 else self._dimension
+
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
         """Return float32 [len(texts), dimension]. Raises EmbedderError, InvalidInput, and whatever the model raises."""
         texts = readable(texts)

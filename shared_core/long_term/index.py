@@ -195,7 +195,7 @@ class ScopeIndex:
             posting = self._postings.get(term)
             if posting is None:
                 posting = self._postings[term] = array("q")
-            posting.append(place | (times if times < 0xFFFF else 0xFFFF))
+            posting.append(place | min(times, 0xFFFF))
         columns = self._columns
         columns["row"][position] = row.row
         columns["live"][position] = columns["active"][position] = True

@@ -292,14 +292,16 @@ class SQLiteMemories:
 
     def set_embedder(self, fingerprint: str, dimension: int) -> None:
         """Name the model; vectors of another one are dropped."""
+        before = self.embedder()
+        resized = before is not None and before[1] != dimension  # the same name, and yet another model
         with self._connections.write() as db:
             db.execute(
                 "INSERT INTO meta (key, value) VALUES ('embedder', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
                 (json.dumps([fingerprint, dimension]),),
             )
             stale = db.execute(
-                "UPDATE search_index SET embedder = NULL, vectors = NULL WHERE embedder IS NOT NULL AND embedder <> ?",
-                (fingerprint,),
+                "UPDATE search_index SET embedder = NULL, vectors = NULL WHERE embedder IS NOT NULL AND (embedder <> ? OR ?)",
+                (fingerprint, resized),
             ).rowcount
             if stale:
                 db.execute("UPDATE scopes SET version = version + 1, floor = version + 1")
