@@ -208,9 +208,10 @@ def _categories(asked: Asked, ranked: list[Ranking]) -> None:
         print(f"    {category:28s}{recall:6.3f} /{any_:6.3f} ({len(found_)})")
 
 
-def paraphrases(data: Path, embedder: Embedder, title: str) -> None:
+def paraphrases(data: Path, embedder: Embedder, title: str, sample: int | None = None) -> None:
     """How often a sentence finds its paraphrase first among all sentences of its set, by cosine alone."""
-    for name, found in pairs(data).items():
+    for name, whole in pairs(data).items():
+        found = whole[:sample]
         sentences = list(dict.fromkeys(sentence for pair in found for sentence in pair))
         place = {sentence: i for i, sentence in enumerate(sentences)}
         matrix = embedder.embed(sentences)
@@ -232,7 +233,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", help="data folder, or a locomo10.json; default: $TIERED_MEMORY_DATA")
     parser.add_argument("--set", nargs="+", choices=[*SETS, "pairs"], default=[*SETS, "pairs"], dest="sets")
     parser.add_argument("--embedder", nargs="+", default=["minilm", "static"], dest="embedders", metavar="NAME")
-    parser.add_argument("--sample", type=int, metavar="N", help="only the first N stores of each set")
+    parser.add_argument("--sample", type=int, metavar="N", help="only the first N stores (pairs) of each set")
     parser.add_argument("--cache", type=Path, default=default_folder(), help="where vectors are kept")
     args = parser.parse_args(argv)
     data = folder(args.data)
@@ -242,7 +243,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         for name in args.sets:
             if name == "pairs":
                 if embedder is not None and data.is_dir():
-                    paraphrases(data, embedder, title)
+                    paraphrases(data, embedder, title, args.sample)
             elif conversations := load(name, data)[: args.sample]:
                 measure(name, conversations, embedder, title)
             if embedder is not None:
