@@ -55,7 +55,7 @@ def turns(count: int, *, seed: int = 0) -> list[dict[str, object]]:
     """Chat turns of 6 to 30 words whose frequencies fall as in speech (Zipf), twenty turns a session."""
     draw = np.random.default_rng(seed)
     weights = 1.0 / np.arange(1, WORDS + 1)
-    words = [f"w{i:x}" for i in range(WORDS)]
+    words = [f"w{i:x}".translate(str.maketrans("0123456789", "ghijklmnop")) for i in range(WORDS)]
     lengths = draw.integers(6, 31, count)
     picked = draw.choice(WORDS, int(lengths.sum()), p=weights / weights.sum())
     ends = np.cumsum(lengths)
@@ -140,9 +140,9 @@ def resident() -> int:
 def loaded(path: Path) -> None:
     """In a process of its own: open, recall once, and print seconds and bytes as JSON."""
     with TieredMemory.open(path, embedder=MadeUp(), default_scope="bench") as memory:
-        memory.recall("w1 w2", scope="small")  # what any recall needs: modules, a stemmer, a connection
+        memory.recall("wh wi", scope="small")  # what any recall needs: modules, a stemmer, a connection
         before, began = resident(), time.perf_counter()
-        memory.recall("w1a w2b w3c")
+        memory.recall("wha wib wjc")
         print(json.dumps({"seconds": time.perf_counter() - began, "bytes": resident() - before}))
 
 
@@ -169,7 +169,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             print(f"  first recall of a process  {first['seconds']:9.2f} s")
             print(f"  resident bytes a memory    {each:9.0f}     vector {vector}     {each / vector:5.2f} x")
             with TieredMemory.open(path, embedder=MadeUp(), default_scope="bench") as memory:
-                memory.recall("w1")
+                memory.recall("wh")
                 ours, bare = recall_beside_scan(memory, count)
                 print(f"  recall                     {ours:9.2f} ms  bare scan {bare:9.2f} ms  {ours / bare:5.2f} x")
                 ours, bare = remember_beside_insert(memory, folder, seed=seed)

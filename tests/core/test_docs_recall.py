@@ -17,7 +17,9 @@ def rows_under(heading: str) -> list[list[str]]:
     """The cells of the table whose first column is called ``heading``, head first."""
     table = re.search(rf"^\| {heading} \|.*\n(?:\|.*\n)+", PAGE, re.MULTILINE)
     assert table is not None
-    return [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in table[0].splitlines() if "---" not in line]
+    return [
+        [cell.strip(" `") for cell in line.strip("|").split("|")] for line in table[0].splitlines() if "---" not in line
+    ]
 
 
 def test_the_worked_example_gives_the_numbers_in_its_table() -> None:
