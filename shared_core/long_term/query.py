@@ -131,10 +131,9 @@ _ASKS_TIME = re.compile(
 )
 _SURE_MONTHS = "|".join(month for month in MONTHS if month != "may")  # "I may come" tells no time
 _TIME_WORDS = frozenset(
-    [*DAYS.split("|"), *_SURE_MONTHS.split("|")]
-    + """yesterday today tonight tomorrow ago day days week weeks weekend weekends month months year years hour hours
-    minute minutes morning evening night recently soon last next""".split()
-)
+    """yesterday today tonight tomorrow ago day days week weeks weekend weekends month months year years hour hours
+    minute minutes morning evening night recently soon last next""".split()  # noqa: SIM905
+).union(DAYS.split("|"), _SURE_MONTHS.split("|"))
 _WORDS = re.compile("[a-z]+")
 _MAY_HOLD_A_DATE = re.compile(r"[0-9]|[^\x00-\x7f]")  # a cheap look: every memory of a scope is asked when it is read
 _DATE = re.compile(
