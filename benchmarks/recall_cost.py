@@ -106,10 +106,10 @@ def recall_beside_scan(memory: TieredMemory, count: int) -> tuple[float, float]:
     return recall, bare
 
 
-def remember_beside_insert(memory: TieredMemory, folder: Path, *, seed: int) -> tuple[float, float]:
-    """Milliseconds of a remember, and of the insert of the same row with the same durability."""
-    model, items = MadeUp(), turns(ROUNDS * 3 + 2, seed=seed)
-    db = sqlite3.connect(folder / f"bare-{seed}.db", isolation_level=None)
+def remember_beside_insert(memories: Sequence[TieredMemory], folder: Path) -> list[float]:
+    """Milliseconds of a remember in each of these, and of the insert of the same row with the same durability."""
+    model, items = MadeUp(), turns(ROUNDS * 3 + 2, seed=7)
+    db = sqlite3.connect(folder / "bare.db", isolation_level=None)
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
     db.execute("CREATE TABLE memories (row INTEGER PRIMARY KEY, text, role, session, at, terms, vector)")
@@ -124,10 +124,13 @@ def remember_beside_insert(memory: TieredMemory, folder: Path, *, seed: int) -> 
         )
         db.execute("COMMIT")
 
-    memory.remember(**items[-1])  # type: ignore[arg-type]
-    remember, bare = timed(ROUNDS * 3, lambda i: memory.remember(**items[i]), insert)  # type: ignore[arg-type]
+    def remembering(memory: TieredMemory) -> Callable[[int], object]:
+        memory.remember(**items[-1])  # type: ignore[arg-type]
+        return lambda i: memory.remember(**items[i])  # type: ignore[arg-type]
+
+    spent = timed(ROUNDS * 3, *map(remembering, memories), insert)
     db.close()
-    return remember, bare
+    return spent
 
 
 def resident() -> int:
@@ -157,8 +160,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         loaded(args.load)
         return
     with tempfile.TemporaryDirectory(dir=args.folder) as name:
-        folder, costs = Path(name), []
-        for seed, count in ((1, args.memories // 10), (2, args.memories)):
+        folder, memories = Path(name), []
+        for count in (args.memories // 10, args.memories):
             path = folder / f"{count}.db"
             began = time.perf_counter()
             fill(path, count)
@@ -168,14 +171,19 @@ def main(argv: Sequence[str] | None = None) -> None:
             each, vector = first["bytes"] / count, 4 * DIMENSION
             print(f"  first recall of a process  {first['seconds']:9.2f} s")
             print(f"  resident bytes a memory    {each:9.0f}     vector {vector}     {each / vector:5.2f} x")
-            with TieredMemory.open(path, embedder=MadeUp(), default_scope="bench") as memory:
-                memory.recall("wh")
-                ours, bare = recall_beside_scan(memory, count)
-                print(f"  recall                     {ours:9.2f} ms  bare scan {bare:9.2f} ms  {ours / bare:5.2f} x")
-                ours, bare = remember_beside_insert(memory, folder, seed=seed)
-                costs.append(ours)
-                print(f"  remember                   {ours:9.2f} ms  bare insert {bare:7.2f} ms  {ours / bare:5.2f} x")
-        print(f"remember at {args.memories} beside {args.memories // 10}: {costs[1] / costs[0]:.2f} x")
+            memory = TieredMemory.open(path, embedder=MadeUp(), default_scope="bench")
+            memories.append(memory)
+            memory.recall("wh")
+            ours, bare = recall_beside_scan(memory, count)
+            print(
+                f"  recall                     {ours:9.2f} ms  bare scan {bare:9.2f} ms  {ours / bare:5.2f} x",
+                flush=True,
+            )
+        small, large, bare = remember_beside_insert(memories, folder)
+        print(f"remember at {args.memories}: {large:.2f} ms  bare insert {bare:.2f} ms  {large / bare:.2f} x")
+        print(f"remember at {args.memories // 10}: {small:.2f} ms; the larger beside it: {large / small:.2f} x")
+        for memory in memories:
+            memory.close()
 
 
 if __name__ == "__main__":
