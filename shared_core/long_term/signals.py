@@ -46,7 +46,7 @@ def signals_of(
         question=index.mask("question")[where],
         answers=index.mask("tells_time")[where] if read.asks_time else None,
         when=time_closeness(index.floats("at")[where], read.spans) if read.spans else None,
-        recency=recency(now - index.floats("last_accessed")[where], settings.long_term.time_scale),
+        recency=recency(now - index.floats("last_accessed")[where], settings.recall_time_scale),
         importance=effective(index, settings.decay, now)[where],
     )
     return _expanded(index, positions, read, signals, texts_of, settings)

@@ -66,6 +66,14 @@ class TextVectors:
         vectors = self._embed([text], query=True)
         return None if vectors is None else vectors[0]
 
+    def sound(self, raw: bytes) -> bytes | None:
+        """Bytes from elsewhere if they could be this model's vectors, else None. Without a model all could be."""
+        if self._embedder is None:
+            return raw or None
+        if not raw or len(raw) % (4 * self.dimension) or not np.isfinite(np.frombuffer(raw, np.float32)).all():
+            return None
+        return raw
+
     def _embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors | None:
         embedder = self._embedder
         if embedder is None or not texts:
@@ -79,7 +87,7 @@ class TextVectors:
 
     def of(self, texts: Sequence[str], *, wait: bool = True) -> tuple[str | None, list[bytes | None]]:
         """Fingerprint and float32 bytes (windows, dimension) for each text; None where there is no vector."""
-        if self._embedder is None or not texts or not self._model_is_ours(wait=wait):
+        if self._embedder is None or not texts or not self.are_taken(wait=wait):
             return None, [None] * len(texts)
         cut = [windows(text, most=self._max_windows) for text in texts]
         vectors = self._embed([window for some in cut for window in some])
@@ -92,7 +100,7 @@ class TextVectors:
             start += len(some)
         return self._embedder.fingerprint, out
 
-    def _model_is_ours(self, *, wait: bool) -> bool:
+    def are_taken(self, *, wait: bool) -> bool:
         """Whether the rows take this model's vectors: another process may have changed the model meanwhile."""
         if self._embedder is None or self._storage.read_only:
             return False
@@ -120,7 +128,7 @@ class TextVectors:
         if not len(missing):
             return False
         try:
-            if not self._model_is_ours(wait=wait):
+            if not self.are_taken(wait=wait):
                 return False
             self._fill(scope, index, missing, refused, wait=wait)
         except StorageError as error:
