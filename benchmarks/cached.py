@@ -31,6 +31,7 @@ class CachedEmbedder:
         self._inner = inner
         self.fingerprint = inner.fingerprint
         self.dimension = inner.dimension
+        self.scripts: frozenset[str] | None = getattr(inner, "scripts", None)
         self._file = folder / f"{hashlib.sha256(inner.fingerprint.encode()).hexdigest()[:16]}.npz"
         self._known: dict[bytes, Vectors] = {}
         self._new = 0

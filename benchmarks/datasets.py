@@ -47,11 +47,15 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What one store remembers (arguments of ``remember_many``, with ids and times) and is asked."""
+    """What one store remembers (arguments of ``remember_many``, with ids and times) and is asked.
+
+    ``same``: for each id the one that stands for it, where several memories have one text.
+    """
 
     name: str
     items: list[dict[str, Any]]
     questions: list[Question] = field(default_factory=list)
+    same: dict[str, str] = field(default_factory=dict)
 
 
 def folder(given: str | None) -> Path:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+T = TypeVar("T", bound=Hashable)
 
 
 def recall_at(ranked: Sequence[Hashable], wanted: Collection[Hashable], k: int) -> float:
@@ -18,7 +21,7 @@ def any_at(ranked: Sequence[Hashable], wanted: Collection[Hashable], k: int) -> 
     return float(not set(wanted).isdisjoint(ranked[:k]))
 
 
-def first_seen(ranked: Sequence[Hashable]) -> list[Hashable]:
+def first_seen(ranked: Sequence[T]) -> list[T]:
     """Distinct values in order of their first appearance: turns' sessions as a ranking of sessions."""
     return list(dict.fromkeys(ranked))
 

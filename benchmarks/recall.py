@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from shared_core import TieredMemory
 from shared_core.embedding import Embedder, open_embedder
 from shared_core.scoring.lexical import bm25
 from shared_core.testing import FakeClock
-from shared_core.text import estimate_tokens, terms, windows
+from shared_core.text import estimate_tokens, normalised, terms, windows
 
 DEPTH = 100
 """Hits asked for, so that sessions can be ranked by their first hit."""
@@ -96,15 +97,36 @@ def baselines(conversation: Conversation, embedder: Embedder | None) -> dict[str
     }
 
 
+def copies_as_one(conversation: Conversation) -> Conversation:
+    """The conversation with evidence named by the first memory of equal text; ``same`` maps each id to that one.
+
+    A copy answers as well as its original, for every method: recall shows one of them, the plain methods both.
+    """
+    first: dict[str, str] = {}
+    same = {item["id"]: first.setdefault(normalised(item["text"]), item["id"]) for item in conversation.items}
+    questions = [
+        replace(
+            question,
+            evidence=frozenset(same[one] for one in question.evidence),
+            audited=frozenset(same[one] for one in question.audited),
+        )
+        for question in conversation.questions
+    ]
+    return replace(conversation, questions=questions, same=same)
+
+
 def measure(name: str, conversations: Sequence[Conversation], embedder: Embedder | None, title: str) -> None:
     """Ask every question with every method and print the tables of one set."""
+    conversations = [copies_as_one(conversation) for conversation in conversations]
     rankings: dict[str, list[Ranking]] = {}
     asked: list[tuple[Conversation, Question]] = []
     for conversation in tqdm(conversations, desc=f"{name}, {title}", unit="store", leave=False):
         methods = baselines(conversation, embedder) | {OURS: ranker(conversation, embedder)}
         asked += [(conversation, question) for question in conversation.questions]
         for method, rank in methods.items():
-            rankings.setdefault(method, []).extend(rank(question) for question in conversation.questions)
+            rankings.setdefault(method, []).extend(
+                first_seen([conversation.same[one] for one in rank(question)]) for question in conversation.questions
+            )
     counted = [i for i, (_, question) in enumerate(asked) if question.counted]
     memories = sum(len(conversation.items) for conversation in conversations)
     print(
@@ -186,9 +208,10 @@ def _categories(asked: Asked, ranked: list[Ranking]) -> None:
         print(f"    {category:28s}{recall:6.3f} /{any_:6.3f} ({len(found_)})")
 
 
-def paraphrases(data: Path, embedder: Embedder, title: str) -> None:
+def paraphrases(data: Path, embedder: Embedder, title: str, sample: int | None = None) -> None:
     """How often a sentence finds its paraphrase first among all sentences of its set, by cosine alone."""
-    for name, found in pairs(data).items():
+    for name, whole in pairs(data).items():
+        found = whole[:sample]
         sentences = list(dict.fromkeys(sentence for pair in found for sentence in pair))
         place = {sentence: i for i, sentence in enumerate(sentences)}
         matrix = embedder.embed(sentences)
@@ -210,7 +233,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", help="data folder, or a locomo10.json; default: $TIERED_MEMORY_DATA")
     parser.add_argument("--set", nargs="+", choices=[*SETS, "pairs"], default=[*SETS, "pairs"], dest="sets")
     parser.add_argument("--embedder", nargs="+", default=["minilm", "static"], dest="embedders", metavar="NAME")
-    parser.add_argument("--sample", type=int, metavar="N", help="only the first N stores of each set")
+    parser.add_argument("--sample", type=int, metavar="N", help="only the first N stores (pairs) of each set")
     parser.add_argument("--cache", type=Path, default=default_folder(), help="where vectors are kept")
     args = parser.parse_args(argv)
     data = folder(args.data)
@@ -220,7 +243,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         for name in args.sets:
             if name == "pairs":
                 if embedder is not None and data.is_dir():
-                    paraphrases(data, embedder, title)
+                    paraphrases(data, embedder, title, args.sample)
             elif conversations := load(name, data)[: args.sample]:
                 measure(name, conversations, embedder, title)
             if embedder is not None:

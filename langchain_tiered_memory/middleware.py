@@ -209,7 +209,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         try:
             if self._follows:
                 turns.rejoin(turn_note.ids_of(state["messages"]), head=note.get("head"), **where)
-            turns.end(_plain(state, note), **where)
+            turns.end(_plain(state, note), recalled=note.get("ids", ()), **where)
             head = self._memory.context(**where).snapshot()
         except Exception as error:  # noqa: BLE001  the user chose what a failed write may do
             return self._unwritten(error)
@@ -224,7 +224,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         try:
             if self._follows:
                 await turns.arejoin(turn_note.ids_of(state["messages"]), head=note.get("head"), **where)
-            await turns.aend(_plain(state, note), **where)
+            await turns.aend(_plain(state, note), recalled=note.get("ids", ()), **where)
             head = await self._memory.context(**where).asnapshot()
         except Exception as error:  # noqa: BLE001  the user chose what a failed write may do
             return self._unwritten(error)

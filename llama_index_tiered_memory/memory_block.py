@@ -117,10 +117,12 @@ class TieredMemoryBlock(BaseMemoryBlock[str]):
         """
         with self._lock:
             earlier = self._unwritten.pop((scope, session), [])
+            _, turn = self._turns.get((scope, session), ("", None))
+        recalled = turn.ids if turn is not None else ()
         shown = [*earlier, *stretch]
         kept = list(filter(self._fits, shown))  # what is too large today will be so tomorrow: the rest must not wait
         try:
-            nodes = self.memory.turns.follow(kept, session=session, scope=scope)
+            nodes = self.memory.turns.follow(kept, session=session, scope=scope, recalled=recalled)
             return nodes if len(kept) == len(shown) else []
         except (TieredMemoryError, OSError) as error:
             _log.warning("the conversation could not be written, it is tried again with the next call: %s", error)

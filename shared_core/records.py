@@ -73,6 +73,18 @@ class Hit:
     score: float
     parts: Mapping[str, float]
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the text, and a bar for each part that is not 0, to the scale of the largest."""
+        widest = max((abs(part) for part in self.parts.values()), default=0.0) or 1.0
+        rows = "".join(
+            f"<tr><td>{escape(name)}</td><td style='text-align:right'>{part:.3f}</td><td><div style='height:0.8em;"
+            f"width:{abs(part) / widest * 10:.2f}em;background:{'#4c78a8' if part > 0 else '#e45756'}'></div></td></tr>"
+            for name, part in self.parts.items()
+            if part
+        )
+        said_by = escape(self.memory.speaker or self.memory.role)
+        return f"<div><b>{self.score:.3f}</b> {said_by}: {escape(self.memory.text)}<table>{rows}</table></div>"
+
 
 @dataclass(frozen=True, slots=True)
 class SweepReport:

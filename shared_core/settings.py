@@ -6,11 +6,13 @@ Nothing here acts: the tiers read these values, and the file that uses a number 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, tzinfo
 
 from shared_core.errors import InvalidInput
+from shared_core.masking import mask_secrets
+from shared_core.records import Hit
 
 DAY_SECONDS = 86_400.0
 YEAR_SECONDS = 365 * DAY_SECONDS
@@ -56,7 +58,7 @@ class RecallWeights:
     semantic: float = 1.0
     next_neighbour: float = 0.3
     second_neighbour: float = 0.1
-    session: float = 0.5
+    session: float = 0.45
     speaker: float = 0.6
     role: float = 0.6
     question: float = 0.12
@@ -104,6 +106,13 @@ class Settings:
     ``max_entry_share`` (an entry above this share of the byte bound is not stored),
     ``persist_caches`` (keep tool and response caches in the memory's file),
     ``tool_output_characters`` (a longer tool output stands in a window as its head and tail).
+    Hooks, each a function, None for none: ``mask`` takes a text to be remembered and returns what is written
+    (the default masks what looks like keys and tokens, see ``masking.py``; the log of a conversation stays
+    verbatim, since a model is shown it again byte for byte; if the hook raises, nothing is written).
+    ``rewrite`` takes a query and returns the one to recall with; ``rerank`` takes the query and the best
+    ``4 k`` hits and returns those to keep, best first; ``score_importance`` takes the texts of a write that have
+    no importance given and returns theirs, in [0, 1]. A failure of these three is counted, and recall
+    and write go on without them.
     ``count_tokens`` counts the tokens of a text; None uses ``text.estimate_tokens``. Counts of messages are
     kept under the function's name and constants: a counter that counts differently needs another name.
     """
@@ -128,6 +137,10 @@ class Settings:
     max_entry_share: float = 0.2
     persist_caches: bool = True
     tool_output_characters: int = 16_000
+    mask: Callable[[str], str] | None = mask_secrets
+    rewrite: Callable[[str], str] | None = None
+    rerank: Callable[[str, list[Hit]], Sequence[Hit]] | None = None
+    score_importance: Callable[[Sequence[str]], Sequence[float]] | None = None
     count_tokens: Callable[[str], int] | None = None
 
     def __post_init__(self) -> None:
@@ -152,6 +165,10 @@ class Settings:
             raise InvalidInput(
                 f"Settings.retention: expected a tuple such as (Retention(seconds=86_400, tag='x'),), got {self.retention!r}"
             )
+        for name in ("mask", "rewrite", "rerank", "score_importance"):
+            hook = getattr(self, name)
+            if hook is not None and not callable(hook):
+                raise InvalidInput(f"Settings.{name}: expected a function or None, got {hook!r}")
         if self.victims not in ("archive", "delete"):
             raise InvalidInput(f"Settings.victims: expected 'archive' or 'delete', got {self.victims!r}")
 

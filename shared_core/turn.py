@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from shared_core import arguments
 from shared_core.errors import InvalidInput, TieredMemoryError
@@ -182,8 +183,14 @@ class Turns:
         room = max(arguments.count("max_tokens", max_tokens) - self._settings.recall_tokens, 0)
         return self._context(session, scope=self._scope_of(scope)).window(room)
 
-    def end(self, messages: Iterable[Message], *, session: str, scope: str | None = None) -> list[Memory]:
+    def end(
+        self, messages: Iterable[Message], *, session: str, scope: str | None = None, recalled: Iterable[str] = ()
+    ) -> list[Memory]:
         """Log the turn's messages and remember every user and assistant text, one memory a message.
+
+        ``recalled`` are the ids that the turn recalled (``Turn.ids``): an assistant's text that as a whole repeats one
+        of these memories, or nearly, strengthens that memory instead of becoming another; one that says more is
+        kept whole.
 
         Tool calls and results are logged, never remembered. A message whose ``"id"`` stands at the end of the log
         already is passed over, so that ending a turn again (a replayed step) changes nothing. Texts are remembered
@@ -195,29 +202,41 @@ class Turns:
         nodes = context.prepare(messages)
         logged = {_id_of(message) for message in context.history(last=len(nodes))} - {None}
         nodes = [(node, message) for node, message in nodes if _id_of(message) not in logged]
-        memories = self._remember(nodes, session, chosen)
+        memories = self._remember(nodes, session, chosen, tuple(recalled))
         context.write(nodes)
         return memories
 
-    def _remember(self, nodes: Iterable[tuple[str, Message]], session: str, scope: str) -> list[Memory]:
-        items = [
-            (
-                {"text": without_surrogates(text_of(message)), "role": message["role"], "session": session},
-                Source(session, node),
-            )
-            for node, message in nodes
-            if is_said(message)
-        ]
-        return self._long_term.remember_under(items, scope=scope)
+    def _remember(
+        self, nodes: Iterable[tuple[str, Message]], session: str, scope: str, recalled: Sequence[str]
+    ) -> list[Memory]:
+        """The memories of what was said, in order; an echo of a recalled one is that one."""
+        echoes: dict[int, Memory] = {}
+        items: list[tuple[dict[str, Any], Source]] = []
+        said = [(node, message, without_surrogates(text_of(message))) for node, message in nodes if is_said(message)]
+        for i, (node, message, text) in enumerate(said):
+            echoed = None
+            if recalled and message["role"] == "assistant":
+                echoed = self._long_term.echoed(text, recalled, scope=scope)
+            if echoed is None:
+                items.append(({"text": text, "role": message["role"], "session": session}, Source(session, node)))
+            else:
+                echoes[i] = echoed
+        written = iter(self._long_term.remember_under(items, scope=scope))
+        for memory in echoes.values():
+            self._long_term.strengthen(memory.id, scope=scope)
+        return [echoes[i] if i in echoes else next(written) for i in range(len(said))]
 
-    def follow(self, messages: Iterable[Message], *, session: str, scope: str | None = None) -> list[str]:
+    def follow(
+        self, messages: Iterable[Message], *, session: str, scope: str | None = None, recalled: Iterable[str] = ()
+    ) -> list[str]:
         """Log and remember what is new in a stretch of the session's conversation that ends where it stands now.
 
         For frameworks that show the conversation again and again: asking twice with the same messages, or
         with a window that moved on, writes each message once. Returns the node id of each message. Texts
         are remembered before the log moves on, so a failure between the two loses none: the next call finds
-        the messages new again, and equal texts merge. Raises InvalidInput, StorageError.
+        the messages new again, and equal texts merge. ``recalled`` as in ``end``. Raises InvalidInput, StorageError.
         """
+        echoing = tuple(recalled)
         chosen = self._scope_of(scope)
         context = self._context(session, scope=chosen)
         stretch = [copied(message) for message in messages]
@@ -227,7 +246,7 @@ class Turns:
                 start, count = already_logged([node.body for node in path], stretch)
                 nodes = context.prepare(stretch[count:])
                 if nodes:
-                    self._remember(nodes, session, chosen)
+                    self._remember(nodes, session, chosen, echoing)
                 if not nodes or context.log(nodes, head=head):
                     return [*(node.id for node in path[start : start + count]), *(node for node, _ in nodes)]
 
@@ -246,9 +265,11 @@ class Turns:
             self.begin, query, session=session, scope=scope, exclude=exclude, shown=shown, shown_texts=shown_texts
         )
 
-    async def afollow(self, messages: Iterable[Message], *, session: str, scope: str | None = None) -> list[str]:
+    async def afollow(
+        self, messages: Iterable[Message], *, session: str, scope: str | None = None, recalled: Iterable[str] = ()
+    ) -> list[str]:
         """``follow`` off the event loop."""
-        return await asyncio.to_thread(self.follow, messages, session=session, scope=scope)
+        return await asyncio.to_thread(self.follow, messages, session=session, scope=scope, recalled=recalled)
 
     async def arestore(
         self, ids: Sequence[str], digest: str, *, session: str | None = None, scope: str | None = None
@@ -266,9 +287,11 @@ class Turns:
         """``window`` off the event loop."""
         return await asyncio.to_thread(self.window, session, max_tokens, scope=scope)
 
-    async def aend(self, messages: Iterable[Message], *, session: str, scope: str | None = None) -> list[Memory]:
+    async def aend(
+        self, messages: Iterable[Message], *, session: str, scope: str | None = None, recalled: Iterable[str] = ()
+    ) -> list[Memory]:
         """``end`` off the event loop."""
-        return await asyncio.to_thread(self.end, messages, session=session, scope=scope)
+        return await asyncio.to_thread(self.end, messages, session=session, scope=scope, recalled=recalled)
 
 
 def _id_of(message: Message) -> str | None:

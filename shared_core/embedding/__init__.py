@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from shared_core.embedding.base import Embedder, Vectors, checked
+from shared_core.embedding.base import Embedder, Vectors, checked, reads
 from shared_core.embedding.minilm import MiniLM
 from shared_core.embedding.model2vec import Model2Vec
 from shared_core.embedding.multilingual import Multilingual
@@ -46,4 +46,4 @@ def open_embedder(embedder: Any = None) -> Embedder | None:
     raise InvalidInput(f"embedder: expected one of {', '.join(NAMES)}, or an object, got {embedder!r}")
 
 
-__all__ = ["NAMES", "Embedder", "Vectors", "checked", "open_embedder"]
+__all__ = ["NAMES", "Embedder", "Vectors", "checked", "open_embedder", "reads"]

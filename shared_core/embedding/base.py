@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import threading
+import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
@@ -27,7 +28,11 @@ _QUIET_TEXTS = 500
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors whose dot product is their cosine."""
+    """Turns texts into vectors whose dot product is their cosine.
+
+    An embedder may also name the ``scripts`` its model was trained on (a frozenset such as ``{"LATIN"}``, see
+    ``reads``); one that names none is trusted with all.
+    """
 
     @property
     def fingerprint(self) -> str:
@@ -46,6 +51,25 @@ class Embedder(Protocol):
         ``query`` says that the texts are questions, for models that treat questions and passages
         differently. Raises EmbedderError, InvalidInput.
         """
+
+
+def known_dimension(embedder: Embedder) -> int | None:
+    """The length of the embedder's vectors, or None where only asking its model would tell."""
+    known: int | None = getattr(embedder, "known_dimension", -1)
+    return embedder.dimension if known == -1 else known
+
+
+def reads(embedder: Embedder, text: str) -> bool:
+    """Whether at least half of the text's letters are of scripts that the embedder's model knows.
+
+    A script is called by the first word of its letters' Unicode names: LATIN, CYRILLIC, CJK, HANGUL. To a model
+    of English, Chinese is a row of unknown tokens, and what it finds alike there is noise.
+    """
+    known = getattr(embedder, "scripts", None)
+    if known is None:
+        return True
+    letters = [unicodedata.name(ch, "?").split()[0] for ch in text if ch.isalpha()]
+    return 2 * sum(script in known for script in letters) >= len(letters)
 
 
 def checked(raw: Any, count: int, *, dimension: int | None, source: str) -> Vectors:

@@ -40,6 +40,7 @@ class MiniLM:
 
     fingerprint = f"minilm-l6-v2-int8/{SHA256[:16]}/384"
     dimension = 384
+    scripts = frozenset({"LATIN"})
 
     def __init__(self) -> None:
         require("The embedder 'minilm'", "local", *_MODULES)

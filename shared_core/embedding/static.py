@@ -28,6 +28,7 @@ class StaticTable:
 
     fingerprint = f"static-minilm/{SHA256[:16]}/{DIMENSION}"
     dimension = DIMENSION
+    scripts = frozenset({"LATIN"})
 
     def __init__(self) -> None:
         require("The embedder 'static'", "local", "tokenizers")

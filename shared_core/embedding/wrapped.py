@@ -55,6 +55,7 @@ class Wrapped:
         self._declared = _own(inner)
         self._inner = inner
         self.fingerprint = _fingerprint(inner)
+        self.scripts: frozenset[str] | None = getattr(inner, "scripts", None) if self._declared else None
         self._dimension: int | None = None
         self._lock = threading.Lock()
 
@@ -67,6 +68,12 @@ class Wrapped:
         if self._dimension is None:
             self.embed(["dimension"])
         return self._settle(self._dimension)
+
+    @property
+    def known_dimension(self) -> int | None:
+        """The dimension as far as it is declared or was seen; never calls the model."""
+        declared = getattr(self._inner, "dimension", None) if self._declared else None
+        return declared if isinstance(declared, int) and declared > 0 else self._dimension
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
         """Return float32 [len(texts), dimension]. Raises EmbedderError, InvalidInput, and whatever the model raises."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,8 +42,18 @@ class Draft:
 _NAMES = frozenset(Draft.__dataclass_fields__) - {"source"}
 
 
-def draft(item: Mapping[str, Any], *, scope: str, max_text_bytes: int, source: Source | None = None) -> Draft:
-    """Check the arguments of one memory. InvalidInput names the first that is not what the call takes."""
+def draft(
+    item: Mapping[str, Any],
+    *,
+    scope: str,
+    max_text_bytes: int,
+    mask: Callable[[str], str] | None = None,
+    source: Source | None = None,
+) -> Draft:
+    """Check the arguments of one memory. InvalidInput names the first that is not what the call takes.
+
+    ``mask`` sees the text before anything else does; what it raises is passed on.
+    """
     if not isinstance(item, Mapping):
         raise InvalidInput(f"item: expected a dict such as {{'text': '…'}}, got {item!r}")
     unknown = sorted(set(item) - _NAMES, key=str)
@@ -51,9 +61,12 @@ def draft(item: Mapping[str, Any], *, scope: str, max_text_bytes: int, source: S
         raise InvalidInput(f"item: expected keys among {', '.join(sorted(_NAMES))}, got {unknown[0]!r}")
     if "text" not in item:
         raise InvalidInput("item: expected a key 'text', got none")
+    text = arguments.text("text", item["text"], max_bytes=max_text_bytes)
+    if mask is not None:
+        text = arguments.text("text as masked", mask(text), max_bytes=max_text_bytes)
     importance = item.get("importance")
     return Draft(
-        text=arguments.text("text", item["text"], max_bytes=max_text_bytes),
+        text=text,
         scope=scope,
         role=arguments.name("role", item.get("role", "user")),
         speaker=arguments.optional_name("speaker", item.get("speaker")),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -22,6 +23,8 @@ from shared_core.storage.base import Access, Changes, MemoryRow, Source, Success
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Where = Ints | slice
+"""Positions, or the slice of all of them, which costs no copy."""
 T = TypeVar("T")
 
 _COLUMNS: dict[str, type] = {
@@ -32,7 +35,7 @@ _COLUMNS: dict[str, type] = {
     "at": np.float64,
     "created_at": np.float64,
     "last_accessed": np.float64,
-    "access_count": np.int64,
+    "access_count": np.int32,
     "importance": np.float32,
     "evidence": np.float32,
     "session": np.int32,  # codes; -1 for none
@@ -41,7 +44,7 @@ _COLUMNS: dict[str, type] = {
     "question": np.bool_,  # ends by asking
     "tells_time": np.bool_,
     "length": np.float32,  # index terms
-    "size": np.int64,  # bytes of text and vectors
+    "size": np.int32,  # bytes of text and vectors
     "windows": np.int32,  # vectors; 0 until the text is embedded
 }
 _ROLES = {"user": USER, "assistant": ASSISTANT}
@@ -97,6 +100,10 @@ class ScopeIndex:
     def ints(self, name: str) -> Ints:
         """One whole-number fact, shape [n]."""
         return self.column(name).astype(np.int64, copy=False)
+
+    def where(self, positions: Ints) -> Where:
+        """These sorted positions as an index into arrays of Shape [n]: a slice when they are all."""
+        return slice(None) if len(positions) == self.n else positions
 
     def apply(self, changes: Changes) -> None:
         """Bring the arrays to ``changes.version``."""
@@ -185,11 +192,12 @@ class ScopeIndex:
         self.ids.append(memory.id)
         self.position[memory.id] = position
         terms = row.terms.split()
-        counted: dict[str, int] = {}
-        for term in terms:
-            counted[term] = counted.get(term, 0) + 1
-        for term, times in counted.items():
-            self._postings.setdefault(term, array("q")).append(position << 16 | min(times, 0xFFFF))
+        place = position << 16
+        for term, times in Counter(terms).items():
+            posting = self._postings.get(term)
+            if posting is None:
+                posting = self._postings[term] = array("q")
+            posting.append(place | min(times, 0xFFFF))
         columns = self._columns
         columns["row"][position] = row.row
         columns["live"][position] = columns["active"][position] = True
@@ -237,8 +245,9 @@ class ScopeIndex:
             return  # not what a model of this dimension writes: as good as not embedded
         vectors = np.frombuffer(raw, np.float32).reshape(-1, self._dimension)
         end = self._used + len(vectors)
-        self._matrix = _grown(self._matrix, end)
-        self._owner = _grown(self._owner, end)
+        if end > len(self._matrix):
+            self._matrix = _grown(self._matrix, end)
+            self._owner = _grown(self._owner, end)
         self._matrix[self._used : end] = vectors
         self._owner[self._used : end] = position
         self._one_each = self._one_each and len(vectors) == 1 and self._used == position

@@ -130,9 +130,14 @@ _ASKS_TIME = re.compile(
     r"什么时候|什麼時候|何时|何時|几点|幾點|哪天|哪一天|哪年|哪个月|几月|几号|多久|(?:时间|日期)(?:是|在)?(?:什么|哪|几|多)"
 )
 _SURE_MONTHS = "|".join(month for month in MONTHS if month != "may")  # "I may come" tells no time
-_TELLS_TIME = re.compile(
-    rf"\b(?:{DAYS}|{_SURE_MONTHS}|yesterday|today|tonight|tomorrow|ago|(?:day|week|weekend|month|year|hour|minute)s?|"
-    r"morning|evening|night|recently|soon|last|next|(?:19|20)\d\d|\d{1,2}(?:st|nd|rd|th)|\d{1,2}(?::\d\d)? ?[ap]m)\b|"
+_TIME_WORDS = frozenset(
+    """yesterday today tonight tomorrow ago day days week weeks weekend weekends month months year years hour hours
+    minute minutes morning evening night recently soon last next""".split()  # noqa: SIM905
+).union(DAYS.split("|"), _SURE_MONTHS.split("|"))
+_WORDS = re.compile("[a-z]+")
+_MAY_HOLD_A_DATE = re.compile(r"[0-9]|[^\x00-\x7f]")  # a cheap look: every memory of a scope is asked when it is read
+_DATE = re.compile(
+    r"\b(?:(?:19|20)\d\d|\d{1,2}(?:st|nd|rd|th)|\d{1,2}(?::\d\d)? ?[ap]m)\b|"
     r"[零〇一二三四五六七八九十百两\d]+个?(?:点|月|日|号|年|周|天|小时|分钟|星期)|"
     r"[昨今明前后]天|[上下本这]个?(?:周|星期|月|礼拜)|去年|今年|明年|早上|上午|中午|下午|晚上"
 )
@@ -145,7 +150,10 @@ def asks_time(text: str) -> bool:
 
 def tells_time(text: str) -> bool:
     """Whether a memory says a time: a weekday, a month, a date, "last week", 昨天, 三点."""
-    return bool(_TELLS_TIME.search(fold(text)))
+    folded = fold(text)
+    if not _TIME_WORDS.isdisjoint(_WORDS.findall(folded)):
+        return True
+    return bool(_MAY_HOLD_A_DATE.search(folded) and _DATE.search(folded))
 
 
 def is_question(text: str) -> bool:

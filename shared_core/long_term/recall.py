@@ -6,13 +6,15 @@ under ``k`` and a token budget. Every hit counts as an access.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 
 from shared_core.long_term.decaying import effective
+from shared_core.long_term.hooks import reranked, rewritten
 from shared_core.long_term.index import Floats, Ints, ScopeIndex
 from shared_core.long_term.query import analyse
 from shared_core.long_term.signals import signals_of, words_match
@@ -23,17 +25,21 @@ from shared_core.scoring.fusion import fuse, total
 from shared_core.storage.base import Access
 from shared_core.text import Signature, estimate_tokens, near_identical, normalised, signature, terms
 
+RERANKED = 4
+"""A reranker is handed this many times the hits that are asked for."""
+
 _FURTHEST = 256  # how far past 4 k a recall looks for memories that fit and repeat nothing: its cost stays bounded
 _FIRST_LOOK = 32  # rows fetched at once while looking for k hits that are no near-copies of each other
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Candidates of one recall: positions, Shape [n], and each part of their score, Shape [n]."""
+    """Candidates of one recall: positions, Shape [n], each part of their score and their cosines, Shape [n]."""
 
     positions: Ints
     parts: dict[str, Floats]
     cosines: Floats | None
+    evidence: dict[str, float] = field(default_factory=dict)  # cosines by id, of those that were looked at
 
 
 def recall(
@@ -43,10 +49,13 @@ def recall(
 
     Whole memories only: one that does not fit is passed over for a shorter one further down.
     Of a near-identical group (same words, numbers and negation) the best stands for all.
+    With ``Settings.rerank`` the best RERANKED times k are handed to it, and its order is the order.
     """
     if k == 0:
         return []
+    query = rewritten(store, query)
     vector = store.vectors.of_query(query)
+    count = store.settings.count_tokens or estimate_tokens
     with store.current(scope) as index:
         store.fill_vectors(scope, index)
         positions = np.flatnonzero(visible(index, view, scope, store.storage.logs))
@@ -55,14 +64,20 @@ def recall(
         found = _score(store, scope, index, positions, query, vector, now)
         order = _best_first(
             total(found.parts),
-            index.floats("at")[positions],
-            index.ints("row")[positions],
+            index.floats("at")[index.where(positions)],
+            index.ints("row")[index.where(positions)],
             _FURTHEST + 4 * k + len(view.shown),
         )
-        count = store.settings.count_tokens or estimate_tokens
-        hits, picked = _pick(store, scope, index, found, order, k, max_tokens, count, view.shown)
-        _note(store, scope, index, hits, picked, found, now)
-        return hits
+        candidates = _distinct(store, scope, index, found, order, view.shown)
+        if store.settings.rerank is None:
+            hits = _fitting(candidates, k, max_tokens, count)
+            _note(store, scope, index, hits, found, now)
+            return hits
+        several = list(islice(candidates, RERANKED * k))
+    hits = _fitting(reranked(store, query, several), k, max_tokens, count)  # nobody waits for a slow model
+    with store.current(scope) as index:
+        _note(store, scope, index, hits, found, now)
+    return hits
 
 
 def _best_first(scores: Floats, at: Floats, rows: Ints, most: int) -> Ints:
@@ -84,7 +99,7 @@ def _score(
     vector: npt.NDArray[np.float32] | None,
     now: float,
 ) -> _Found:
-    cosines = None if vector is None else index.cosines(vector)[positions]
+    cosines = None if vector is None else index.cosines(vector)[index.where(positions)]
     read = analyse(query, speakers=index.speakers, now=now, zone=store.settings.zone)
 
     def texts_of(ids: Sequence[str]) -> list[str]:
@@ -94,33 +109,41 @@ def _score(
     return _Found(positions, fuse(signals, store.settings.recall), cosines)
 
 
-def _pick(
-    store: MemoryStore, scope: str, index: ScopeIndex, found: _Found, order: Ints, k: int, max_tokens: int | None,
-    count_tokens: Callable[[str], int], already: frozenset[str],
-) -> tuple[list[Hit], list[int]]:  # fmt: skip
-    hits: list[Hit] = []
-    picked: list[int] = []
-    shown: dict[tuple[object, ...], list[Signature]] = {}
-    left = max_tokens
+def _distinct(
+    store: MemoryStore, scope: str, index: ScopeIndex, found: _Found, order: Ints, already: frozenset[str]
+) -> Iterator[Hit]:
+    """The hits in order, without what is shown already and what nearly repeats a better one."""
+    seen: dict[tuple[object, ...], list[Signature]] = {}
     for i, memory in _in_order(store, scope, index, found.positions, order):
         if already and normalised(memory.text) in already:
             continue
         mark = signature(memory.text)
-        alike = shown.setdefault((memory.role, memory.speaker, mark.exact), [])
+        alike = seen.setdefault((memory.role, memory.speaker, mark.exact), [])
         if any(near_identical(mark, other) for other in alike):
             continue
+        alike.append(mark)
+        parts = {name: float(values[i]) for name, values in found.parts.items()}
+        if found.cosines is not None:
+            found.evidence[memory.id] = float(found.cosines[i])
+        yield Hit(memory, sum(parts.values()), parts)
+
+
+def _fitting(
+    candidates: Iterable[Hit], k: int, max_tokens: int | None, count_tokens: Callable[[str], int]
+) -> list[Hit]:
+    """The first ``k`` that fit the budget one after another."""
+    hits: list[Hit] = []
+    left = max_tokens
+    for hit in candidates:
         if left is not None:
-            cost = count_tokens(memory.text)
+            cost = count_tokens(hit.memory.text)
             if cost > left:
                 continue
             left -= cost
-        parts = {name: float(values[i]) for name, values in found.parts.items()}
-        hits.append(Hit(memory, sum(parts.values()), parts))
-        picked.append(int(i))
-        alike.append(mark)
+        hits.append(hit)
         if len(hits) == k or left == 0:
             break
-    return hits, picked
+    return hits
 
 
 def _in_order(
@@ -143,20 +166,12 @@ def _current(index: ScopeIndex, position: int, memory: Memory) -> Memory:
     )
 
 
-def _note(
-    store: MemoryStore,
-    scope: str,
-    index: ScopeIndex,
-    hits: Sequence[Hit],
-    picked: Sequence[int],
-    found: _Found,
-    now: float,
-) -> None:
+def _note(store: MemoryStore, scope: str, index: ScopeIndex, hits: Sequence[Hit], found: _Found, now: float) -> None:
     """Count the hits as accesses; how near each was to the query is its evidence."""
     accesses = []
-    for hit, i in zip(hits, picked, strict=True):
-        cosine = None if found.cosines is None else float(found.cosines[i])
-        evidence = None if cosine is None or np.isnan(cosine) else min(max(cosine, 0.0), 1.0)
+    for hit in hits:
+        cosine = found.evidence.get(hit.memory.id, np.nan)
+        evidence = None if np.isnan(cosine) else min(max(cosine, 0.0), 1.0)
         accesses.append(Access(hit.memory.id, now, 1, evidence))
     store.seen(scope, index, accesses)
     store.count(recalls=1, recalled=len(hits))

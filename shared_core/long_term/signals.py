@@ -35,17 +35,19 @@ def signals_of(
 
     ``cosines`` has Shape [n] too, or is None without a model. Word statistics are those of these memories.
     """
+    where = index.where(positions)
     signals = Signals(
         lexical=words_match(index, positions, dict(zip(read.terms, read.weights, strict=True))),
         semantic=cosines,
-        session=index.ints("session")[positions] if index.sessions else None,
-        role=index.ints("role")[positions],
+        session=index.ints("session")[where] if index.sessions else None,
+        voice=(index.ints("speaker") * 4 + index.ints("role"))[where] if index.sessions else None,
+        role=index.ints("role")[where],
         speaker=_said_by(index, positions, read),
-        question=index.mask("question")[positions],
-        answers=index.mask("tells_time")[positions] if read.asks_time else None,
-        when=time_closeness(index.floats("at")[positions], read.spans) if read.spans else None,
-        recency=recency(now - index.floats("last_accessed")[positions], settings.recall_time_scale),
-        importance=effective(index, settings.decay, now)[positions],
+        question=index.mask("question")[where],
+        answers=index.mask("tells_time")[where] if read.asks_time else None,
+        when=time_closeness(index.floats("at")[where], read.spans) if read.spans else None,
+        recency=recency(now - index.floats("last_accessed")[where], settings.recall_time_scale),
+        importance=effective(index, settings.decay, now)[where],
     )
     return _expanded(index, positions, read, signals, texts_of, settings)
 
@@ -53,7 +55,7 @@ def signals_of(
 def words_match(index: ScopeIndex, positions: Ints, weights: Mapping[str, float]) -> Floats:
     """BM25 of these terms, each counting its weight; Shape [n]."""
     among = None if len(positions) == index.n else positions
-    lengths = index.floats("length")[positions]
+    lengths = index.floats("length")[index.where(positions)]
     return bm25(index.postings(list(weights), among), lengths, weights=list(weights.values()))
 
 
@@ -64,13 +66,22 @@ def _expanded(
     if not settings.recall.expansion:
         return signals
     own = total(match(signals, settings.recall))
-    count = min(EXPANSION_MEMORIES, len(own))
-    top = np.argpartition(-own, count - 1)[:count]
-    top = top[np.lexsort((top, -own[top]))]
-    best = [int(i) for i in top if own[i] > 0.0]
+    best = _best(own, EXPANSION_MEMORIES)
     said = [terms(text) for text in texts_of([index.ids[positions[i]] for i in best])]
     words = expansion(read, zip((float(own[i]) for i in best), said, strict=True), df=index.df, n=len(positions))
     return replace(signals, expansion=words_match(index, positions, words)) if words else signals
+
+
+def _best(own: Floats, count: int) -> list[int]:
+    """Indexes of the ``count`` highest above 0, the first of equals first; some passes are cheaper than a sort."""
+    left, best = own.copy(), []
+    for _ in range(min(count, len(own))):
+        i = int(np.argmax(left))
+        if left[i] <= 0.0:
+            break
+        best.append(i)
+        left[i] = 0.0
+    return best
 
 
 def _said_by(index: ScopeIndex, positions: Ints, read: Query) -> Mask | None:

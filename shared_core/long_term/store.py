@@ -10,9 +10,10 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
+from shared_core import arguments
 from shared_core.embedding.base import Embedder
 from shared_core.errors import InvalidInput, StorageError
 from shared_core.forks import renew_in_child
@@ -91,15 +92,18 @@ class MemoryStore:
         if self.rows.version(scope) == index.version:
             return
         fingerprint = self.vectors.fingerprint
-        changes = self.rows.changes(scope, index.version, fingerprint)
-        index.apply(changes)
-        if index.stale:
-            index.reset()
-            changes = self.rows.changes(scope, 0, fingerprint)
-            index.apply(changes)
         with self._lock:
             waiting = dict(self._pending.get(scope, {}))
-        index.touch(waiting[row.memory.id] for row in changes.rows if row.memory.id in waiting)
+        self._read(scope, index, fingerprint, waiting)
+        if index.stale:
+            index.reset()
+            self._read(scope, index, fingerprint, waiting)
+
+    def _read(self, scope: str, index: ScopeIndex, fingerprint: str | None, waiting: Mapping[str, Access]) -> None:
+        with closing(self.rows.pages(scope, index.version, fingerprint)) as pages:
+            for changes in pages:
+                index.apply(changes)
+                index.touch(waiting[row.memory.id] for row in changes.rows if row.memory.id in waiting)
 
     def fill_vectors(self, scope: str, index: ScopeIndex, *, wait: bool = False) -> None:
         """Embed what a process without the model wrote; ``index`` is the current one and comes up to date."""
@@ -149,12 +153,19 @@ class MemoryStore:
                 earlier = waiting.get(access.id)
                 waiting[access.id] = access if earlier is None else _joined(earlier, access)
 
+    def strengthen(self, scope: str, id: str, now: float) -> None:
+        """Note one more access of a memory that was said again."""
+        with self.current(scope) as index:
+            self.seen(scope, index, [Access(id, now, 1)])
+        self.count(echoes=1)
+
     # -- writing -----------------------------------------------------------------------------------
 
     def write(self, drafts: Sequence[Draft], *, now: float) -> list[Memory]:
         """Store the drafts in one transaction and return one memory each, in order."""
         if not drafts:
             return []
+        drafts = self._rated(drafts)
         fingerprint, vectors = self.vectors.of([draft.text for draft in drafts])
         frequencies = Frequencies(self.current)
         items = []
@@ -195,6 +206,7 @@ class MemoryStore:
 
     def replace(self, id: str, draft: Draft, *, now: float) -> Memory:
         """Write ``draft`` as the successor of ``id``. NotFound if the scope has no such memory."""
+        (draft,) = self._rated([draft])
         fingerprint, (raw,) = self.vectors.of([draft.text])
         words = terms(draft.text)
         memory = Memory(
@@ -241,6 +253,23 @@ class MemoryStore:
         for scope, room in rooms.items():
             if room.erased:
                 self.erased(scope)
+
+    def _rated(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
+        """The drafts with the importance that the user's scorer gives those without; as they are if it fails."""
+        score = self.settings.score_importance
+        texts = [draft.text for draft in drafts if draft.importance is None]
+        if score is None or not texts:
+            return drafts
+        try:
+            values = [arguments.unit("importance", value) for value in score(texts)]
+            if len(values) != len(texts):
+                raise InvalidInput(f"score_importance: expected {len(texts)} numbers, got {len(values)}")  # noqa: TRY301
+        except Exception as error:  # noqa: BLE001 - whatever a scorer raises, memories must still be written
+            self.count(importance_failures=1)
+            _log.warning("importance could not be scored, it is computed from the text: %s", error)
+            return drafts
+        left = iter(values)
+        return [draft if draft.importance is not None else replace(draft, importance=next(left)) for draft in drafts]
 
     def flush(self) -> None:
         """Write down the read facts that wait. Where nothing can be written they are dropped and counted."""

@@ -22,7 +22,7 @@ from shared_core.records import CheckReport, Hit, Memory, SweepReport
 from shared_core.settings import Retention, Settings
 from shared_core.storage.base import Source, Storage
 from shared_core.storage.upkeep import Erased
-from shared_core.text import normalised
+from shared_core.text import near_identical, normalised, signature
 
 Instant = float | datetime
 
@@ -62,7 +62,13 @@ class LongTerm:
 
     def _draft(self, item: Mapping[str, Any], scope: str | None, source: Source | None = None) -> Draft:
         chosen = item.get("scope") if isinstance(item, Mapping) and item.get("scope") is not None else scope
-        return draft(item, scope=self._scope_of(chosen), max_text_bytes=self._settings.max_text_bytes, source=source)
+        return draft(
+            item,
+            scope=self._scope_of(chosen),
+            max_text_bytes=self._settings.max_text_bytes,
+            mask=self._settings.mask,
+            source=source,
+        )
 
     def recall(
         self,
@@ -92,12 +98,29 @@ class LongTerm:
             until=arguments.optional_instant("until", until),
             as_of=arguments.optional_instant("as_of", as_of),
             exclude=arguments.names("exclude", exclude),
-            shown=frozenset(normalised(text) for text in shown_texts),
+            shown=frozenset(normalised(self._masked(text)) for text in shown_texts),
         )
         return recalling.recall(
             self._store, query, scope=self._scope_of(scope), view=view, k=arguments.count("k", k),
             max_tokens=arguments.optional_count("max_tokens", max_tokens), now=self._clock(),
         )  # fmt: skip
+
+    def _masked(self, text: str) -> str:
+        """The text as a memory of it would be written."""
+        return text if self._settings.mask is None else self._settings.mask(text)
+
+    def echoed(self, text: str, ids: Iterable[str], *, scope: str | None = None) -> Memory | None:
+        """The one of these memories that ``text`` as a whole repeats, or nearly; None if it says anything else.
+
+        Numbers and negation must agree, see ``text.near_identical``.
+        """
+        said = signature(self._masked(text))
+        found = self.get_many(ids, scope=scope)
+        return next((one for one in found if one is not None and near_identical(said, signature(one.text))), None)
+
+    def strengthen(self, id: str, *, scope: str | None = None) -> None:
+        """Count the memory as accessed once more, now; written down with the next write."""
+        self._store.strengthen(self._scope_of(scope), id, self._clock())
 
     def get(self, id: str, *, scope: str | None = None) -> Memory | None:
         """The memory with this id, or None. Not an access."""
@@ -266,7 +289,7 @@ class LongTerm:
         """Counts since opening: remembered, strengthened, recalls, recalled, evicted, failures."""
         names = (
             "remembered", "strengthened", "recalls", "recalled", "evicted", "accesses_dropped",
-            "embedding_failures", "foreign_model",
+            "embedding_failures", "foreign_model", "echoes", "rewrite_failures", "rerank_failures", "importance_failures",
         )  # fmt: skip
         return {name: self._store.counted(name) for name in names}
 

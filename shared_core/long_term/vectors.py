@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from shared_core.embedding.base import Embedder, Vectors
+from shared_core.embedding.base import Embedder, Vectors, known_dimension, reads
 from shared_core.errors import EmbedderMismatch, StorageError
 from shared_core.long_term.index import ScopeIndex
 from shared_core.storage.base import Storage
@@ -50,16 +50,18 @@ class TextVectors:
     def claim(self, *, reembed: bool) -> bool:
         """Whether the rows' vectors were dropped for this model's. EmbedderMismatch if they should but may not be."""
         stored, embedder = self._rows.embedder(), self._embedder
-        if stored is None or embedder is None or stored[0] == embedder.fingerprint:
+        if stored is None or embedder is None or _same(stored, embedder, known_dimension(embedder)):
             return False
         if not reembed:
-            raise EmbedderMismatch(_mismatch(stored[0], embedder.fingerprint))
+            raise EmbedderMismatch(_mismatch(stored, embedder))
         self._rows.set_embedder(embedder.fingerprint, embedder.dimension)
         return True
 
     def of_query(self, text: str) -> npt.NDArray[np.float32] | None:
-        """The query's vector, or None when there is no model or it failed (counted: recall goes on by words)."""
-        if self._embedder is None or not text.strip():
+        """The query's vector; None without a model, when it failed (counted: recall goes on by words), and
+        when the model does not know the query's script (words alone are better than noise).
+        """
+        if self._embedder is None or not text.strip() or not reads(self._embedder, text):
             return None
         vectors = self._embed([text], query=True)
         return None if vectors is None else vectors[0]
@@ -103,10 +105,10 @@ class TextVectors:
         if self._embedder is None or self._storage.read_only:
             return False
         stored = self._rows.claim_embedder(self._embedder.fingerprint, self._embedder.dimension, wait=wait)
-        if stored[0] != self._embedder.fingerprint:
+        if not _same(stored, self._embedder, self._embedder.dimension):
             if not self._warned:
                 self._warned = True
-                _log.warning("going on without vectors: %s", _mismatch(stored[0], self._embedder.fingerprint))
+                _log.warning("going on without vectors: %s", _mismatch(stored, self._embedder))
             self._count(foreign_model=1)
             return False
         return True
@@ -161,8 +163,15 @@ class TextVectors:
                 self._batch = min(_BATCH, 2 * self._batch)
 
 
-def _mismatch(stored: str, given: str) -> str:
+def _same(stored: tuple[str, int], embedder: Embedder, dimension: int | None) -> bool:
+    """Whether this model made the stored vectors; a dimension that nobody knows yet is taken for theirs."""
+    return stored[0] == embedder.fingerprint and dimension in (None, stored[1])
+
+
+def _mismatch(stored: tuple[str, int], embedder: Embedder) -> str:
+    given, dimension = embedder.fingerprint, known_dimension(embedder)
+    of_stored, of_given = (f" ({stored[1]} numbers)", f" ({dimension} numbers)") if stored[0] == given else ("", "")
     return (
-        f"the stored vectors were made by {stored!r}, the embedder given is {given!r}; open with that model, "
-        "or pass reembed=True to make every vector anew"
+        f"the stored vectors were made by {stored[0]!r}{of_stored}, the embedder given is {given!r}{of_given}; "
+        "open with that model, or pass reembed=True to make every vector anew"
     )

@@ -19,8 +19,14 @@ Ints = npt.NDArray[np.int64]
 SEMANTIC_SIGMAS = 5.0
 """A cosine this many standard deviations above the scope's mean counts as a full match."""
 
-SESSION_BEST = 2
-"""A session matches as a whole as well as the mean of its best this many memories."""
+USUAL_SPREAD = 0.07
+"""The standard deviation of cosines before any was seen: what few memories show by chance is drawn towards it."""
+
+USUAL_COUNT = 3
+"""How many memories that expectation counts for. Among hundreds it no longer tells."""
+
+ALTERNATING = 0.5
+"""A session in which at least this share of the turns follows one of somebody else is a conversation in full."""
 
 USER, ASSISTANT, OTHER = 0, 1, 2
 """Role codes of ``Signals.role``."""
@@ -36,6 +42,7 @@ class Signals:
     - ``expansion``: BM25 of words that the best matches have in common and the query lacks, at least 0.
     - ``semantic``: cosine with the query, the best window of a long text; NaN where a memory has no vector.
     - ``session``: a code per session, -1 without one. Sessions may be interleaved.
+    - ``voice``: a code of who says it, of any kind; None takes every session for a conversation.
     - ``role``: ``USER``, ``ASSISTANT`` or ``OTHER``.
     - ``speaker``: said by someone the query names.
     - ``question``: ends by asking something, so it seldom holds the answer.
@@ -48,6 +55,7 @@ class Signals:
     expansion: Floats | None = None
     semantic: Floats | None = None
     session: Ints | None = None
+    voice: Ints | None = None
     role: Ints | None = None
     speaker: Bools | None = None
     question: Bools | None = None
@@ -63,9 +71,10 @@ def fuse(signals: Signals, weights: RecallWeights) -> dict[str, Floats]:
     What a memory says for itself, its match, is the sum of ``lexical``, ``expansion`` and ``semantic``:
     BM25 as a share of the scope's best (expansion adds ``weights.expansion`` of its own share, and both
     are scaled down together where they pass 1), and how far its cosine stands out from the scope's. Its
-    conversation adds to it: a share of the match of the memories one and two places away in its
-    session, and a share of how well the session matches as a whole (the mean of its ``SESSION_BEST``
-    best, what neighbours lend included).
+    session adds to it: a share of the match of the memories one and two places away, as far as the session
+    is a conversation (``conversational``: turns answer each other, while what one person notes down
+    stands for itself), and a share of how well the session matches as a whole (its best memory, what
+    neighbours lend included).
     The other parts are a weight times a signal in [0, 1]; ``question`` is taken off, not added.
     Scores order memories within one call; they are not comparable between queries.
     """
@@ -74,12 +83,17 @@ def fuse(signals: Signals, weights: RecallWeights) -> dict[str, Floats]:
     if signals.session is not None and n > 1:
         own = total(parts)
         order, code = _by_session(signals.session)
-        lent = np.zeros(n)
-        lent[order] = _neighbours(own[order], code, weights.next_neighbour, weights.second_neighbour)
-        parts["neighbours"] = lent
-        whole = np.zeros(n)
-        whole[order] = _weighed(weights.session, _session_best((own + lent)[order], code))
-        parts["session"] = whole
+        starts = np.flatnonzero(np.r_[True, code[1:] != code[:-1]]) if len(code) else np.zeros(0, np.int64)
+        sizes = np.diff(np.r_[starts, len(code)])
+        lent, whole = np.zeros(n), np.zeros(n)
+        if len(code):
+            gift = _neighbours(own[order], code, weights.next_neighbour, weights.second_neighbour)
+            if signals.voice is not None:
+                gift *= np.repeat(conversational(signals.voice[order], starts), sizes)
+            lent[order] = gift
+            best = np.maximum.reduceat((own + lent)[order], starts)
+            whole[order] = _weighed(weights.session, np.repeat(best, sizes))
+        parts["neighbours"], parts["session"] = lent, whole
     if signals.speaker is not None:
         parts["speaker"] = _weighed(weights.speaker, signals.speaker)
     if signals.role is not None:
@@ -127,10 +141,12 @@ def share_of_best(lexical: Floats) -> Floats:
 
 
 def standing_out(semantic: Floats) -> Floats:
-    """How far each cosine stands out above the mean, in standard deviations / SEMANTIC_SIGMAS. Shape [n], at least 0.
+    """How far each cosine stands out above the others, in standard deviations / SEMANTIC_SIGMAS. Shape [n], at least 0.
 
-    Models differ in where their cosines lie and how widely they spread; standard scores do not. A
-    memory below the mean, or without a vector (NaN), gets 0. When all are alike nothing stands out.
+    Models differ in where their cosines lie and how widely they spread; standard scores do not. Each
+    memory is compared with the mean of the others, and their squared deviations from it are joined by
+    USUAL_COUNT times the square of USUAL_SPREAD: among four memories one can stand out, and chance cannot.
+    A memory below the mean of the others, or without a vector (NaN), gets 0, and so does a single one.
     """
     known = ~np.isnan(semantic)
     count = int(np.count_nonzero(known))
@@ -138,11 +154,25 @@ def standing_out(semantic: Floats) -> Floats:
         return np.zeros(len(semantic))
     values = semantic if count == len(semantic) else np.where(known, semantic, 0.0)
     mean = float(values.sum()) / count
-    spread = float(np.sqrt(np.square(values - mean, where=known, out=np.zeros(len(values))).sum() / count))
-    if spread <= 1e-9:
-        return np.zeros(len(semantic))
-    above = np.maximum(values - mean, 0.0) / (spread * SEMANTIC_SIGMAS)
-    return above if count == len(semantic) else np.where(known, above, 0.0)
+    away = values - mean if count == len(semantic) else np.where(known, values - mean, 0.0)
+    squares = np.square(away)
+    share = count / (count - 1)
+    others = np.maximum(float(squares.sum()) - share * squares, 0.0)
+    spread = np.sqrt((others + USUAL_COUNT * USUAL_SPREAD**2) / (count - 1 + USUAL_COUNT))
+    return np.maximum(share * away, 0.0) / (SEMANTIC_SIGMAS * spread)
+
+
+def conversational(voice: Ints, starts: Ints) -> Floats:
+    """How far each session is a conversation, in [0, 1]: turns that follow somebody else's, of ALTERNATING. Shape [s].
+
+    ``voice``: who speaks, grouped by session in order, Shape [m]; ``starts``: where the s sessions begin.
+    """
+    changes = np.r_[False, voice[1:] != voice[:-1]]
+    changes[starts] = False
+    sizes = np.diff(np.r_[starts, len(voice)])
+    share = np.add.reduceat(changes.astype(np.float64), starts) / np.maximum(sizes - 1, 1)
+    capped: Floats = np.minimum(share / ALTERNATING, 1.0)
+    return capped
 
 
 def _by_session(session: Ints) -> tuple[Ints, Ints]:
@@ -162,25 +192,6 @@ def _neighbours(own: Floats, code: Ints, first: float, second: float) -> Floats:
             lent[distance:] += together * own[:-distance]
             lent[:-distance] += together * own[distance:]
     return lent
-
-
-def _session_best(own: Floats, code: Ints) -> Floats:
-    """The mean of the SESSION_BEST best of each session, for each of its memories. Grouped by session, Shape [m]."""
-    if not len(own):
-        return own
-    starts = np.flatnonzero(np.r_[True, code[1:] != code[:-1]])
-    sizes = np.diff(np.r_[starts, len(code)])
-    left = own.copy()
-    best = np.zeros(len(starts))
-    for place in range(SESSION_BEST):
-        top = np.maximum.reduceat(left, starts)
-        best += np.where(np.isfinite(top), top, 0.0)
-        if place + 1 < SESSION_BEST:  # take one of the best out of each session, not every one that equals it
-            holders = np.flatnonzero(left == np.repeat(top, sizes))
-            of = code[holders]
-            left[holders[np.r_[True, of[1:] != of[:-1]]]] = -np.inf
-    mean: Floats = np.repeat(best / np.minimum(sizes, SESSION_BEST), sizes)
-    return mean
 
 
 def _weighed(weight: float, signal: npt.NDArray[np.float64] | Bools) -> Floats:

@@ -12,7 +12,7 @@ times and ids come in as arguments.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -127,6 +127,13 @@ class MemoryRows(Protocol):
         """Everything after version ``since``. Vectors are included only where ``embedder`` made them.
 
         From 0 on, archived memories are left out; later, one that was archived is a change like any other.
+        """
+
+    def pages(self, scope: str, since: int, embedder: str | None) -> Generator[Changes, None, None]:
+        """``changes`` in pieces of one consistent state, so that a large scope never stands in memory twice.
+
+        At least one. The first carries ``dropped`` and ``reset``; all but the last keep to version ``since``
+        (0 with ``reset``), so that whoever stops half way begins again. To be read to its end, or closed.
         """
 
     def add(

@@ -241,6 +241,19 @@ class MemoryRowsConformance:
         assert [(row.memory.id, row.memory.pinned) for row in second.rows] == [("2", True)]
         assert rows.changes("a", second.version, None).rows == ()
 
+    def test_a_feed_in_pages_is_the_feed_and_is_told_its_version_last(self, storage: Storage) -> None:
+        rows = storage.memories
+        assert [page.rows for page in rows.pages("a", 0, None)] == [()]
+        rows.add([new_memory("one", id="one")], {})
+        rows.add([new_memory(f"text {i}", id=str(i)) for i in range(1_200)], {})
+        rows.delete("a", ["one"])
+        whole = rows.changes("a", 1, None)
+        pages = list(rows.pages("a", 1, None))
+        assert (len(whole.rows), len(whole.dropped)) == (1_200, 1)
+        assert [row.memory for page in pages for row in page.rows] == [row.memory for row in whole.rows]
+        assert [page.version for page in pages] == [1] * (len(pages) - 1) + [whole.version]
+        assert [page.dropped for page in pages] == [whole.dropped] + [()] * (len(pages) - 1)
+
     def test_a_feed_read_from_the_start_leaves_out_archived_memories(self, storage: Storage) -> None:
         rows = storage.memories
         rows.add([new_memory("one", id="1"), new_memory("two", id="2")], {})

@@ -204,3 +204,54 @@ def test_a_snapshot_on_an_abandoned_path_stays_valid_after_a_restart(open_memory
     again.context("s").rewind(point)
     assert seen(again, "s") == {"Ada lives in Paris."}
     assert isinstance(again, TieredMemory)
+
+
+def test_an_answer_that_only_repeats_what_it_recalled_strengthens_that_memory(memory):
+    coffee = memory.remember("I take my coffee black.")
+    turn = memory.turns.begin("How do I take my coffee?", session="s")
+    said_now = [said("user", "How do I take my coffee?"), said("assistant", "You take your coffee black.")]
+    question, answer = memory.turns.end(said_now, session="s", recalled=turn.ids)
+    assert answer.id == coffee.id
+    assert [one.text for one in memory.long_term.list()] == [question.text, coffee.text]
+    assert memory.get(coffee.id).access_count == 2  # recalled, and said again
+    assert memory.context("s").history() == said_now
+    assert memory.stats()["long_term"]["echoes"] == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "You take your coffee black, and your tea with milk since the spring.",
+        "You do not take your coffee black.",
+        "You take your 2 coffees black.",
+    ],
+)
+def test_an_answer_that_says_anything_else_is_kept_whole(memory, answer):
+    memory.remember("I take my coffee black.")
+    turn = memory.turns.begin("coffee", session="s")
+    (kept,) = memory.turns.end([said("assistant", answer)], session="s", recalled=turn.ids)
+    assert kept.text == answer
+    assert kept.role == "assistant"
+
+
+def test_only_what_the_turn_recalled_can_be_echoed_and_only_by_the_assistant(memory):
+    coffee = memory.remember("I take my coffee black.", speaker="Ada")
+    (answer,) = memory.turns.end([said("assistant", "You take your coffee black.")], session="s")
+    (told,) = memory.turns.end([said("user", "I take my coffee black!")], session="s", recalled=[coffee.id])
+    assert len({coffee.id, answer.id, told.id}) == 3
+
+
+def test_an_echo_is_found_among_several_messages_and_the_memories_keep_their_order(memory):
+    coffee = memory.remember("I take my coffee black.")
+    kept = memory.turns.end(
+        [said("user", "coffee?"), said("assistant", "You take your coffee black."), said("user", "Right.")],
+        session="s", recalled=[coffee.id, "gone"],
+    )  # fmt: skip
+    assert [one.text for one in kept] == ["coffee?", "I take my coffee black.", "Right."]
+
+
+def test_a_followed_conversation_does_not_store_echoes_either(memory):
+    coffee = memory.remember("I take my coffee black.")
+    shown = [said("user", "coffee?"), said("assistant", "You take your coffee black.")]
+    assert len(memory.turns.follow(shown, session="s", recalled=[coffee.id])) == 2
+    assert {one.text for one in memory.long_term.list()} == {"I take my coffee black.", "coffee?"}

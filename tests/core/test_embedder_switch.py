@@ -194,3 +194,56 @@ def test_a_failed_open_leaves_no_connection_behind(open_memory, path):
     for _ in range(3):
         with pytest.raises(EmbedderMismatch):
             TieredMemory.open(path, embedder=HashEmbedder(8))
+
+
+class Sized:
+    """The same name for models of different sizes."""
+
+    fingerprint = "house"
+
+    def __init__(self, dimension):
+        self.dimension = dimension
+
+    def embed(self, texts, *, query=False):
+        return np.ones((len(texts), self.dimension), dtype=np.float32)
+
+
+def test_a_model_of_the_same_name_and_another_size_is_another_model(tmp_path):
+    path = tmp_path / "m.db"
+    with TieredMemory.open(path, embedder=Sized(4), default_scope="ada") as memory:
+        memory.remember("coffee")
+    with pytest.raises(EmbedderMismatch, match=r"4 numbers.*2 numbers"):
+        TieredMemory.open(path, embedder=Sized(2), default_scope="ada")
+    with TieredMemory.open(path, embedder=Sized(2), default_scope="ada", reembed=True) as memory:
+        memory.remember("tea")
+        assert memory.storage.memories.embedder() == ("house", 2)
+        sizes = [len(row.vectors) for row in memory.storage.memories.changes("ada", 0, "house").rows]
+        assert sizes == [8, 8]
+
+
+class Undeclared:
+    """A framework's object: its size shows with its first answer."""
+
+    fingerprint = "house"
+
+    def __init__(self, dimension):
+        self.size, self.calls = dimension, 0
+
+    def embed_documents(self, texts):
+        self.calls += 1
+        return np.ones((len(texts), self.size)).tolist()
+
+    def embed_query(self, text):
+        return self.embed_documents([text])[0]
+
+
+def test_opening_asks_no_model_for_its_size_and_the_first_write_finds_out(tmp_path):
+    path = tmp_path / "m.db"
+    with TieredMemory.open(path, embedder=Undeclared(4), default_scope="ada") as memory:
+        memory.remember("coffee")
+    other = Undeclared(2)
+    with TieredMemory.open(path, embedder=other, default_scope="ada") as memory:
+        assert other.calls == 0
+        memory.remember("tea")
+        assert memory.stats()["long_term"]["foreign_model"] == 1
+        assert {hit.memory.text for hit in memory.recall("tea coffee")} == {"coffee", "tea"}

@@ -10,7 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from shared_core.scoring.fusion import ASSISTANT, OTHER, USER, Signals, fuse, match, share_of_best, standing_out, total
+from shared_core.scoring.fusion import (
+    ASSISTANT,
+    OTHER,
+    USER,
+    Signals,
+    conversational,
+    fuse,
+    match,
+    share_of_best,
+    standing_out,
+    total,
+)
 from shared_core.settings import RecallWeights
 
 NOTHING = RecallWeights(**{spec.name: 0.0 for spec in fields(RecallWeights)})
@@ -33,9 +44,22 @@ def test_no_word_matched_is_zero_everywhere() -> None:
     assert share_of_best(floats(0, 0)).tolist() == [0.0, 0.0]
 
 
-def test_meaning_counts_as_standard_deviations_above_the_mean_over_five() -> None:
-    """Cosines 0.1, 0.1, 0.1, 0.5: mean 0.2, deviation sqrt(0.03), so the last stands 0.3 / sqrt(0.03) = sqrt 3 above."""
-    assert standing_out(floats(0.1, 0.1, 0.1, 0.5)) == pytest.approx([0, 0, 0, 3**0.5 / 5])
+def test_meaning_counts_as_standard_deviations_above_the_others_over_five() -> None:
+    """Cosines 0.1, 0.1, 0.1, 0.5: three memories around the last, all at 0.1 and so without deviation of their own.
+
+    The usual spread counts for three more: sqrt(3 * 0.07 ** 2 / 6) = 0.0495. 0.4 above in fives of that is 1.616.
+    """
+    assert standing_out(floats(0.1, 0.1, 0.1, 0.5)) == pytest.approx([0, 0, 0, 0.4 / (5 * 0.07 / 2**0.5)])
+
+
+def test_among_few_memories_what_differs_by_chance_hardly_stands_out() -> None:
+    assert standing_out(floats(0.10, 0.12, 0.11, 0.13)).max() < 0.1
+
+
+def test_among_thousands_it_is_the_plain_standard_score() -> None:
+    cosines = np.random.default_rng(0).normal(0.1, 0.1, 5_000)
+    plain = np.maximum(cosines - cosines.mean(), 0.0) / (5 * cosines.std())
+    assert standing_out(cosines) == pytest.approx(plain, rel=0.005)
 
 
 def test_a_memory_without_a_vector_neither_gains_nor_moves_the_others() -> None:
@@ -74,20 +98,24 @@ def test_memories_without_a_session_are_nobodys_neighbours() -> None:
     assert parts["session"].tolist() == [0.0, 0.0, 0.0]
 
 
-def test_a_session_lifts_all_its_memories_by_half_the_mean_of_its_two_best() -> None:
-    """Session 0 holds 1.0 and 0.5 far apart, session 1 nothing.
+def test_what_one_person_notes_down_lends_nothing_to_the_next_note() -> None:
+    """Session 0 is one voice, session 1 takes turns; each holds one match with a memory after it."""
+    told = signals([4, 0, 4, 0], session=np.array([0, 0, 1, 1]), voice=np.array([7, 7, 7, 8]))
+    parts = fuse(told, WEIGHTS)
+    assert parts["neighbours"] == pytest.approx([0.0, 0.0, 0.0, 0.3])
+    assert parts["session"] == pytest.approx([0.5, 0.5, 0.5, 0.5])
 
-    Matches 1, 0, 0, 0, 0.5 with what neighbours lend: 1, 0.3, 0.1 + 0.05, 0.15, 0.5; the mean of the two
-    best is 0.75, half of it 0.375.
-    """
+
+def test_a_session_is_a_conversation_as_far_as_turns_follow_those_of_others() -> None:
+    """Pairs that change voice: 2 of 2, 1 of 4 (half of ALTERNATING), none of 1, and a session of one memory."""
+    voice = np.array([1, 2, 1, 5, 5, 5, 6, 6, 3, 3, 9])
+    assert conversational(voice, np.array([0, 3, 8, 10])) == pytest.approx([1.0, 0.5, 0.0, 0.0])
+
+
+def test_a_session_lifts_all_its_memories_by_half_its_best() -> None:
+    """Session 0 holds 1.0 and 0.5 far apart, session 1 nothing: its best is 1, what neighbours lend included."""
     parts = fuse(signals([4, 0, 0, 0, 2, 0], session=np.array([0, 0, 0, 0, 0, 1])), WEIGHTS)
-    assert parts["session"] == pytest.approx([0.375] * 5 + [0.0])
-
-
-def test_two_equal_bests_both_count_for_their_session() -> None:
-    weights = replace(WEIGHTS, next_neighbour=0.0, second_neighbour=0.0)
-    parts = fuse(signals([4, 4, 0], session=np.zeros(3, np.int64)), weights)
-    assert parts["session"] == pytest.approx([0.5, 0.5, 0.5])
+    assert parts["session"] == pytest.approx([0.5] * 5 + [0.0])
 
 
 def test_a_session_of_one_memory_matches_as_well_as_that_memory() -> None:
@@ -168,6 +196,7 @@ def any_signals(draw: st.DrawFn) -> Signals:
         expansion=of(np.float64, st.floats(0, 100)),
         semantic=of(np.float64, st.floats(-1, 1) | st.just(np.nan)),
         session=of(np.int64, st.integers(-1, 3)),
+        voice=of(np.int64, st.integers(0, 2)),
         role=of(np.int64, st.integers(0, 2)),
         speaker=of(np.bool_, st.booleans()),
         question=of(np.bool_, st.booleans()),

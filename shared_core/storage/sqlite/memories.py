@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from shared_core.errors import DuplicateId, NotFound, StorageError
@@ -31,6 +32,7 @@ from shared_core.storage.sqlite.memory_writes import (
     whole,
 )
 
+_PAGE = 500  # rows decoded at a time
 _MANY = 500  # SQLite takes a bounded number of parameters; longer lists go in pieces
 
 
@@ -47,16 +49,28 @@ class SQLiteMemories:
 
     def changes(self, scope: str, since: int, embedder: str | None) -> Changes:
         """Rows changed and dropped after ``since``."""
+        first, *more = self.pages(scope, since, embedder)
+        last = more[-1] if more else first
+        return replace(first, version=last.version, rows=tuple(row for page in (first, *more) for row in page.rows))
+
+    def pages(self, scope: str, since: int, embedder: str | None) -> Generator[Changes, None, None]:
+        """``changes`` in pieces of ``_PAGE`` rows, under one transaction."""
         with self._connections.read() as db:
             found = db.execute("SELECT version, floor FROM scopes WHERE scope = ?", (scope,)).fetchone()
             version, floor = map(whole, found or (0, 0))
             if version == since:
-                return Changes(version, (), (), reset=False)
+                yield Changes(version, (), (), reset=False)
+                return
             reset = since < floor or version < since
             since = 0 if reset else since
             dropped = db.execute("SELECT memory FROM dropped WHERE scope = ? AND version > ?", (scope, since))
             gone = () if since == 0 else tuple(row for (row,) in dropped if isinstance(row, int))
-            return Changes(version, tuple(self._rows(db, scope, since, embedder)), gone, reset)
+            rows = self._rows(db, scope, since, embedder)
+            page = tuple(islice(rows, _PAGE))
+            while len(page) == _PAGE:
+                yield Changes(since, page, gone, reset)
+                gone, reset, page = (), False, tuple(islice(rows, _PAGE))
+            yield Changes(version, page, gone, reset)
 
     def _rows(self, db: sqlite3.Connection, scope: str, since: int, embedder: str | None) -> Iterator[MemoryRow]:
         sources = _grouped(
@@ -288,14 +302,16 @@ class SQLiteMemories:
 
     def set_embedder(self, fingerprint: str, dimension: int) -> None:
         """Name the model; vectors of another one are dropped."""
+        before = self.embedder()
+        resized = before is not None and before[1] != dimension  # the same name, and yet another model
         with self._connections.write() as db:
             db.execute(
                 "INSERT INTO meta (key, value) VALUES ('embedder', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
                 (json.dumps([fingerprint, dimension]),),
             )
             stale = db.execute(
-                "UPDATE search_index SET embedder = NULL, vectors = NULL WHERE embedder IS NOT NULL AND embedder <> ?",
-                (fingerprint,),
+                "UPDATE search_index SET embedder = NULL, vectors = NULL WHERE embedder IS NOT NULL AND (embedder <> ? OR ?)",
+                (fingerprint, resized),
             ).rowcount
             if stale:
                 db.execute("UPDATE scopes SET version = version + 1, floor = version + 1")

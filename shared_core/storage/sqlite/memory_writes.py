@@ -30,9 +30,10 @@ def decoded(columns: Sequence[Any]) -> Memory:
     """Decode one row. ValueError or TypeError if it is not what was written."""
     (id, text, scope, role, speaker, session, tags, importance, at, created_at, last_accessed, access_count,
      subject, pinned, status, metadata) = columns  # fmt: skip
-    tags, metadata = json.loads(tags), json.loads(metadata)
-    for value in (id, text, scope, role, speaker or "", session or "", subject or "", status, *tags):
-        str.encode(value)  # bytes that are no UTF-8 came out as surrogates: UnicodeEncodeError is a ValueError
+    tags = [] if tags == "[]" else json.loads(tags)
+    metadata = {} if metadata == "{}" else json.loads(metadata)
+    # Bytes that are no UTF-8 came out as surrogates: UnicodeEncodeError is a ValueError.
+    "".join((id, text, scope, role, speaker or "", session or "", subject or "", status, *tags)).encode()
     if not isinstance(metadata, dict) or not isinstance(tags, list):
         raise TypeError("tags and metadata")  # the reader catches it and counts the row
     if not all(map(math.isfinite, (importance, at, created_at, last_accessed))) or not 0 <= importance <= 1:
