@@ -18,9 +18,10 @@ from shared_core.errors import (
     ScopeRequired,
     StorageError,
     TieredMemoryError,
+    open_again,
 )
 from shared_core.eviction import AttentionLRUCache
-from shared_core.memory import TieredMemory
+from shared_core.memory import TieredMemory, check_memory
 from shared_core.mid_term.context import Context
 from shared_core.mid_term.values import Uncached
 from shared_core.records import MISS, Hit, Memory, SweepReport
@@ -55,4 +56,6 @@ __all__ = [
     "TieredMemoryError",
     "Turn",
     "Uncached",
+    "check_memory",
+    "open_again",
 ]

@@ -9,6 +9,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from datetime import UTC, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
 
 from shared_core.errors import InvalidInput
 
@@ -74,7 +76,8 @@ class Settings:
     """All settings of one ``TieredMemory``.
 
     Long term: ``long_term`` (the rule), ``decay`` (share of importance left after one day without
-    access, in (0, 1]), ``zone`` (where "yesterday" in a query is), ``recall``, ``recall_tokens`` (room reserved for recalled memories in every
+    access, in (0, 1]), ``zone`` (where "yesterday" in a query is: a tzinfo, or a
+    name such as ``"Europe/Vienna"``, kept as its ZoneInfo), ``recall``, ``recall_tokens`` (room reserved for recalled memories in every
     prompt, a constant), ``recall_k`` (hits a turn asks for), ``victims`` (``"archive"`` or
     ``"delete"``), ``max_text_bytes`` (larger texts are refused), ``max_windows`` (vectors per text),
     ``index_bytes`` (vectors held in memory, of all scopes; the scopes used longest ago are read again when asked for).
@@ -110,6 +113,19 @@ class Settings:
             _check_whole(f"Settings.{name}", getattr(self, name), low=1)
         if self.victims not in ("archive", "delete"):
             raise InvalidInput(f"Settings.victims: expected 'archive' or 'delete', got {self.victims!r}")
+        for name, kind in (
+            ("long_term", Rule),
+            ("mid_term", Rule),
+            ("recall", RecallWeights),
+            ("persist_caches", bool),
+        ):
+            _check_kind(f"Settings.{name}", getattr(self, name), kind)
+        object.__setattr__(self, "zone", _zone(self.zone))
+        if self.count_tokens is not None and not callable(self.count_tokens):
+            raise InvalidInput(
+                f"Settings.count_tokens: expected a function of a text, or None, got {self.count_tokens!r}; "
+                "write lambda text: len(tokenizer.encode(text))"
+            )
 
 
 def _check(name: str, value: float, *, low: float, high: float = math.inf, open_low: bool = False) -> None:
@@ -124,3 +140,20 @@ def _check(name: str, value: float, *, low: float, high: float = math.inf, open_
 def _check_whole(name: str, value: object, *, low: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < low:
         raise InvalidInput(f"{name}: expected a whole number of at least {low}, got {value!r}")
+
+
+def _check_kind(name: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        hint = "True or False" if kind is bool else f"write {kind.__name__}(…)"
+        raise InvalidInput(f"{name}: expected a {kind.__name__}, got {value!r}; {hint}")
+
+
+def _zone(value: Any) -> tzinfo:
+    if isinstance(value, tzinfo):
+        return value
+    try:
+        return ZoneInfo(value)
+    except (TypeError, ValueError, OSError, LookupError) as error:
+        raise InvalidInput(
+            f"Settings.zone: expected a tzinfo or the name of a zone, got {value!r}; write 'Europe/Vienna' or timezone.utc"
+        ) from error

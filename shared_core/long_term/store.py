@@ -62,6 +62,7 @@ class MemoryStore:
                 index = ScopeIndex(self.vectors.dimension)
             self._indexes[scope] = index  # last in the order of use
         with index.lock:
+            index.take_dimension(self.vectors.dimension)
             before = index.nbytes if index.version else 0
             self._catch_up(scope, index)
             if index.nbytes > before:
@@ -94,6 +95,7 @@ class MemoryStore:
     def fill_vectors(self, scope: str, index: ScopeIndex, *, wait: bool = False) -> None:
         """Embed what a process without the model wrote; ``index`` is the current one and comes up to date."""
         if self.vectors.fill(scope, index, wait=wait):
+            index.take_dimension(self.vectors.dimension)
             self._catch_up(scope, index)
 
     def check_embedder(self, *, reembed: bool) -> None:
@@ -231,6 +233,11 @@ class MemoryStore:
         """How many events of this name were counted."""
         with self._lock:
             return self._counts[name]
+
+    def indexed(self) -> int:
+        """How many memories this process holds in its indexes now."""
+        with self._lock:
+            return sum(len(index.position) for index in self._indexes.values())
 
     def forget_index(self, scope: str) -> None:
         """Drop the scope's arrays and waiting read facts from this process."""

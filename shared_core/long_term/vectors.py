@@ -36,6 +36,8 @@ class TextVectors:
         self._warned = False
         self._refused: dict[str, set[int]] = {}
         self._batch = _BATCH
+        self._dimension = 0
+        self._answers = True  # a question was answered last: what fails now is one text's fault, not the model's
 
     @property
     def fingerprint(self) -> str | None:
@@ -44,8 +46,16 @@ class TextVectors:
 
     @property
     def dimension(self) -> int:
-        """The length of a vector; 0 without a model."""
-        return self._embedder.dimension if self._embedder else 0
+        """The length of a vector as far as it is known; 0 without a model, and before it or the rows said it.
+
+        Never asks the model: one that fails must not keep memories from being written and read.
+        """
+        if self._embedder is None or self._dimension:
+            return self._dimension
+        stored = self._rows.embedder()
+        if stored is not None and stored[0] == self._embedder.fingerprint:
+            self._dimension = stored[1]
+        return self._dimension
 
     def claim(self, *, reembed: bool) -> bool:
         """Whether the rows' vectors were dropped for this model's. EmbedderMismatch if they should but may not be."""
@@ -62,6 +72,7 @@ class TextVectors:
         if self._embedder is None or not text.strip():
             return None
         vectors = self._embed([text], query=True)
+        self._answers = vectors is not None
         return None if vectors is None else vectors[0]
 
     def _embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors | None:
@@ -69,11 +80,16 @@ class TextVectors:
         if embedder is None or not texts:
             return None
         try:
-            return embedder.embed(texts, query=query)
+            vectors = embedder.embed(texts, query=query)
         except Exception as error:  # noqa: BLE001 - whatever a model raises, memories must still be written and read
-            self._count(embedding_failures=1)
-            _log.warning("embedding failed, going on without vectors: %s: %s", type(error).__name__, error)
+            self._failed(error)
             return None
+        self._dimension = vectors.shape[1]
+        return vectors
+
+    def _failed(self, error: Exception) -> None:
+        self._count(embedding_failures=1)
+        _log.warning("embedding failed, going on without vectors: %s: %s", type(error).__name__, error)
 
     def of(self, texts: Sequence[str], *, wait: bool = True) -> tuple[str | None, list[bytes | None]]:
         """Fingerprint and float32 bytes (windows, dimension) for each text; None where there is no vector."""
@@ -94,7 +110,12 @@ class TextVectors:
         """Whether the rows take this model's vectors: another process may have changed the model meanwhile."""
         if self._embedder is None or self._storage.read_only:
             return False
-        stored = self._rows.claim_embedder(self._embedder.fingerprint, self._embedder.dimension, wait=wait)
+        try:
+            dimension = self._embedder.dimension  # may ask the model, for the first time
+        except Exception as error:  # noqa: BLE001 - as in ``_embed``
+            self._failed(error)
+            return False
+        stored = self._rows.claim_embedder(self._embedder.fingerprint, dimension, wait=wait)
         if stored[0] != self._embedder.fingerprint:
             if not self._warned:
                 self._warned = True
@@ -141,7 +162,7 @@ class TextVectors:
                 fingerprint, vectors = self.of([text for _, text in pairs], wait=wait)
                 if fingerprint is None and pairs:
                     # The model fails: on the batch (the next recall tries half of it), or on this one text.
-                    if len(positions) == 1:
+                    if len(positions) == 1 and self._answers:
                         refused.add(pairs[0][0])
                     self._batch = max(1, len(positions) // 2)
                     return

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from shared_core import arguments
-from shared_core.errors import InvalidInput
+from shared_core.errors import InvalidInput, open_again
 from shared_core.messages import Message, copied
 from shared_core.storage.base import LogNode, Logs
 
@@ -146,6 +146,8 @@ class Context:
     async def aclear(self) -> int:
         """``clear`` off the event loop."""
         return await asyncio.to_thread(self.clear)
+
+    __reduce__ = open_again
 
 
 def _node(id: str) -> str | None:

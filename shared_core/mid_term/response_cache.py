@@ -14,7 +14,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from shared_core import arguments
-from shared_core.errors import InvalidInput
+from shared_core.errors import InvalidInput, open_again
 from shared_core.mid_term import exchange, tools
 from shared_core.mid_term.keys import digest
 from shared_core.mid_term.rows import Row, Rows
@@ -89,6 +89,7 @@ class ResponseCache:
         self._misses: Counter[str] = Counter()
         self._flawed: Counter[str] = Counter()
         self._saved_input = self._saved_output = 0
+        self._closed = False
 
     # The public calls
 
@@ -214,6 +215,12 @@ class ResponseCache:
                 **self._shelf.stats(),
             }
 
+    def close(self) -> None:
+        """From now on everything is a miss: ``call`` asks the model, nothing is kept."""
+        self._closed = True
+
+    __reduce__ = open_again
+
     # What they go through
 
     def _ask(self, request: Mapping[str, Any], scope: str | None) -> _Asked | None:
@@ -221,6 +228,9 @@ class ResponseCache:
         scope = self._scope_of(scope)
         if not isinstance(request, Mapping):
             raise InvalidInput(f"expected the request as a dict, got {type(request).__name__}; convert it first")
+        if self._closed:
+            self._miss("uncacheable")
+            return None
         try:
             return _Asked(digest("response", scope, exchange.canonical_request(request)), scope, request)
         except Exception:  # noqa: BLE001  a part's own code may run here; whatever it raises, there is no key
