@@ -21,7 +21,7 @@ from shared_core import InvalidInput, TieredMemory, Uncached
 
 def cached_tools(
     tools: Iterable[BaseTool | Callable[..., Any]], memory: TieredMemory, *, scope: Scope = None
-) -> list[AsyncBaseTool]:
+) -> list[Any]:  # of AsyncBaseTool; agents take lists of a union, and a list of one kind is none to a type checker
     """The same tools, with the results of those registered with ``memory.tools.register(name, …)`` kept.
 
     The others are executed always and, since they may write anything, make cached results of the scope stale.

@@ -1,8 +1,8 @@
 """The memory that agents are missing, in three tiers under one rule.
 
 Reading order: ``memory.py`` (what opens and what is there), ``turn.py`` (how one turn runs through the
-tiers), ``scoring/rule.py`` (the rule), then ``long_term/``, ``mid_term/``, ``eviction/``, ``storage/``.
-``errors.py`` draws every error; ``settings.py`` lists every number.
+tiers), ``scoring/rule.py`` (the rule), then ``long_term/``, ``mid_term/``, ``short_term/``, ``eviction/``,
+``embedding/``, ``storage/``. ``errors.py`` draws every error; ``settings.py`` lists every number a user may turn.
 """
 
 from shared_core.embedding import Embedder
