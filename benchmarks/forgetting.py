@@ -6,13 +6,16 @@ Every turn is remembered, nothing is read, and a sweep keeps 10, 25 or 50 %. The
 Ours is the product with its default ``Settings``: "at once" remembers the whole conversation now (an
 import), so that the prior decides; "dated" remembers each turn at its own time and sweeps at the last,
 so that the forgetting curve and recency have their say. R@10 is what recall then finds of the evidence.
-Nothing is fitted on the conversation measured.
+Nothing is fitted on the conversation measured. At the end, what a write costs at the bound of a budget
+against one in a scope without a bound (``--cost`` prints that alone and needs no data).
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -119,18 +122,65 @@ def row(label: str, cells: list[list[np.ndarray]], more: str = "") -> None:
     print(f"{label:<24}" + "".join(f"{np.concatenate(cell).mean():>8.3f}" for cell in cells) + more, flush=True)
 
 
+def cost(bound: int, *, rounds: int = 4) -> None:
+    """Milliseconds of a durable write at the bound and of one without a bound, in turns on two files."""
+    with tempfile.TemporaryDirectory() as folder:
+        at = _opened(Path(folder) / "at.db", Settings(max_memories=bound))
+        below = _opened(Path(folder) / "below.db", Settings())
+        each = max(bound // 2, 200)  # whole rounds of evictions, and the index read anew, are in the figure
+        spent: dict[str, list[tuple[float, float]]] = {"at": [], "below": []}
+        with at, below:
+            for memory in (at, below):
+                memory.remember_many([{"text": text(i), "id": str(i)} for i in range(bound)])
+            for one in range(rounds):
+                numbers = range(bound + one * each, bound + (one + 1) * each)
+                for name, memory in (("at", at), ("below", below)):
+                    start, cpu = time.perf_counter(), time.process_time()
+                    for i in numbers:
+                        memory.remember(text(i), id=str(i))
+                    spent[name].append(((time.perf_counter() - start) / each, (time.process_time() - cpu) / each))
+            kept = len(at.long_term.list())
+        (at_ms, at_cpu), (below_ms, below_cpu) = (1e3 * np.median(spent[name], axis=0) for name in ("at", "below"))
+        print(
+            f"{bound:>8} memories ({kept} kept): {at_ms:.2f} ms a write at the bound, {below_ms:.2f} ms without one, "
+            f"ratio {at_ms / below_ms:.2f}; of processor time {at_cpu:.2f} and {below_cpu:.2f} ms, "
+            f"ratio {at_cpu / below_cpu:.2f} (must be at most 1.5)",
+            flush=True,
+        )
+
+
+def _opened(path: Path, settings: Settings) -> TieredMemory:
+    return TieredMemory.open(path, embedder="none", default_scope=SCOPE, settings=settings)
+
+
+def text(i: int) -> str:
+    """A short text that no other number gives."""
+    return f"On day {i} we talked about topic {i % 97} and place {i * 7919 % 1009}, and agreed on {i % 13} steps."
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    take_data(parser)
+    parser.add_argument("--cost", action="store_true", help="only what a write costs")
+    take_data(parser, needed=False)
     default = Settings()
     parser.add_argument("--embedder", default="none", help="for R@10; one of shared_core.embedding.NAMES")
     parser.add_argument("--alpha", type=float, default=default.long_term.alpha)
     parser.add_argument("--days", type=float, default=default.long_term.time_scale / DAY_SECONDS, help="time scale")
     parser.add_argument("--decay", type=float, default=default.decay)
     given = parser.parse_args()
+    if not given.cost:
+        held(given, default)
+    print("\ncost of a write")
+    for bound in (1_000, 3_000):
+        cost(bound)
+
+
+def held(given: argparse.Namespace, default: Settings) -> None:
     rule = Rule(alpha=given.alpha, beta=1.0 - given.alpha, time_scale=given.days * DAY_SECONDS)
     settings = dataclasses.replace(default, long_term=rule, decay=given.decay)
     print(f"alpha {rule.alpha:g}, beta {rule.beta:g}, time scale {given.days:g} days, decay {given.decay:g} a day")
+    if given.data is None:
+        raise SystemExit("No data: pass --data <folder>, or set TIERED_MEMORY_DATA")
     for name in MUST:
         report(name, given.data, settings, given.embedder)
 

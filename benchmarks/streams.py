@@ -55,11 +55,15 @@ def conversations(name: str, data: Path) -> list[Conversation]:
     return list({"locomo": _locomo, "beam": _beam}[name](data / name))
 
 
-def take_data(parser: argparse.ArgumentParser) -> None:
+def take_data(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
     """Give the parser the ``--data`` argument of every benchmark on real conversations."""
     named = os.environ.get("TIERED_MEMORY_DATA")
     parser.add_argument(
-        "--data", type=Path, default=named, required=named is None, help="folder that holds locomo/ and beam/"
+        "--data",
+        type=Path,
+        default=named,
+        required=needed and named is None,
+        help="folder that holds locomo/ and beam/",
     )
 
 

@@ -24,8 +24,8 @@ from shared_core.eviction import AttentionLRUCache
 from shared_core.memory import TieredMemory, check_memory
 from shared_core.mid_term.context import Context
 from shared_core.mid_term.values import Uncached
-from shared_core.records import MISS, Hit, Memory, SweepReport
-from shared_core.settings import RecallWeights, Rule, Settings
+from shared_core.records import MISS, CheckReport, Hit, Memory, Problem, Receipt, SweepReport
+from shared_core.settings import RecallWeights, Retention, Rule, Settings
 from shared_core.storage.base import Blob, Storage
 from shared_core.turn import Turn
 
@@ -33,6 +33,7 @@ __all__ = [
     "MISS",
     "AttentionLRUCache",
     "Blob",
+    "CheckReport",
     "Closed",
     "Context",
     "DuplicateId",
@@ -44,7 +45,10 @@ __all__ = [
     "Memory",
     "MissingExtra",
     "NotFound",
+    "Problem",
     "RecallWeights",
+    "Receipt",
+    "Retention",
     "Rule",
     "SchemaTooNew",
     "ScopeRequired",

@@ -22,8 +22,8 @@ from shared_core.mid_term.context import Context
 from shared_core.mid_term.response_cache import ResponseCache
 from shared_core.mid_term.tool_cache import ToolCache
 from shared_core.off_loop import off_loop
-from shared_core.records import Hit, Memory, SweepReport
-from shared_core.settings import Settings
+from shared_core.records import CheckReport, Hit, Memory, Receipt, SweepReport
+from shared_core.settings import Retention, Settings
 from shared_core.short_term import Prompts
 from shared_core.storage.base import Storage
 from shared_core.storage.sqlite import SQLiteStorage
@@ -64,7 +64,7 @@ class TieredMemory:
         self.embedder = open_embedder(embedder)
         self.long_term = LongTerm(
             storage, self.embedder, settings=self.settings, clock=clock, ids=self._ids, scope_of=self.scope_of,
-            reembed=reembed,
+            reembed=reembed, erased=self._erased,
         )  # fmt: skip
         if embedder is None and self.embedder is None and (found := storage.memories.embedder()) is not None:
             _log.warning("recall goes by words alone: %s (the file holds vectors of %r)", _cure(found[0]), found[0])
@@ -187,10 +187,7 @@ class TieredMemory:
 
     def forget(self, ids: str | Iterable[str], *, scope: str | None = None) -> int:
         """Erase memories; return how many there were. Answers cached for the scope are not replayed after it."""
-        count = self.long_term.forget(ids, scope=scope)
-        if count:
-            self.responses.bump(self.scope_of(scope))
-        return count
+        return self.long_term.forget(ids, scope=scope)
 
     def supersede(self, id: str, text: str, *, scope: str | None = None) -> Memory:
         """Put a new text in the place of a memory; the old one stays readable with ``recall(as_of=…)``."""
@@ -206,10 +203,64 @@ class TieredMemory:
         scope: str | None = None,
         max_memories: int | None = None,
         max_bytes: int | None = None,
+        retention: Sequence[Retention] | None = None,
         dry_run: bool = False,
     ) -> SweepReport:
-        """Evict the memories with the lowest scores by the rule, down to the bounds. Pinned ones stay."""
-        return self.long_term.sweep(scope=scope, max_memories=max_memories, max_bytes=max_bytes, dry_run=dry_run)
+        """Evict memories that are older than their retention, then those with the lowest scores by the rule.
+
+        Down to the bounds; what is None is as ``Settings`` says. Pinned ones stay. ``dry_run`` lists the victims
+        and changes nothing. Answers cached for the scope are not replayed after a sweep that evicted.
+        """
+        return self.long_term.sweep(
+            scope=scope, max_memories=max_memories, max_bytes=max_bytes, retention=retention, dry_run=dry_run
+        )
+
+    def _erased(self, scope: str) -> None:
+        self.responses.bump(scope)
+
+    def export(self, path: str | Path, *, scope: str | None = None, vectors: bool = False) -> int:
+        """Write every memory of the scope, of every status, to a file of JSON Lines; return how many.
+
+        Lossless; ``vectors`` too if asked for (they can be made again). A failure leaves what was there.
+        """
+        return self.long_term.export(path, scope=scope, vectors=vectors)
+
+    def import_(self, path: str | Path) -> int:
+        """Write the memories of an exported file into the scopes it names; return how many were not there.
+
+        All or none: InvalidInput names the line that is no memory. Importing again changes nothing. A budget
+        is kept to by the next write or sweep, not by an import.
+        """
+        return self.long_term.import_(path)
+
+    def forget_scope(self, scope: str) -> Receipt:
+        """Erase all that is kept of a scope, in every tier and for every process; return what that was.
+
+        Memories, text index, vectors, conversation logs, cached results and responses, blobs of adapters.
+        """
+        erased = self.long_term.forget_scope(scope)
+        tools, responses = self.tools.clear_scope(scope), self.responses.clear_scope(scope)
+        self.prompts.clear_scope(scope)
+        blobs = dict(erased.blobs)
+        return Receipt(
+            scope=scope,
+            at=self.clock(),
+            memories=erased.memories,
+            vectors=erased.vectors,
+            messages=erased.messages,
+            tool_results=max(tools, blobs.pop("tools", 0)),
+            responses=max(responses, blobs.pop("responses", 0)),
+            blobs=sum(blobs.values()),
+            left=erased.left,
+        )
+
+    def check(self) -> CheckReport:
+        """Look the whole storage over and say what is wrong: damage, unreadable rows, an index that disagrees."""
+        return self.long_term.check()
+
+    def rebuild_index(self) -> CheckReport:
+        """Mend what ``check`` found and can be mended: terms are cut and vectors made anew from the texts."""
+        return self.long_term.rebuild_index()
 
     # -- mid term ----------------------------------------------------------------------------------
 
@@ -276,6 +327,11 @@ class TieredMemory:
     asupersede = off_loop(supersede)
     apin = off_loop(pin)
     asweep = off_loop(sweep)
+    aexport = off_loop(export)
+    aimport_ = off_loop(import_)
+    aforget_scope = off_loop(forget_scope)
+    acheck = off_loop(check)
+    arebuild_index = off_loop(rebuild_index)
     asessions = off_loop(sessions)
     aclose = off_loop(close)
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
+from textwrap import shorten
 from typing import Any, Final, final
 
 
@@ -79,3 +81,59 @@ class SweepReport:
     victims: tuple[Hit, ...]
     kept: int
     dry_run: bool = False
+
+    def _repr_html_(self) -> str:
+        """A table for a notebook; every text is escaped."""
+        names = list(dict.fromkeys(name for hit in self.victims for name in hit.parts))
+        head = "".join(f"<th>{escape(name)}</th>" for name in ("id", "text", "status", *names, "score"))
+        rows = "".join(
+            f"<tr><td>{escape(hit.memory.id)}</td><td>{escape(shorten(hit.memory.text, 80, placeholder=' …'))}</td>"
+            f"<td>{escape(hit.memory.status)}</td>"
+            + "".join(f"<td>{hit.parts.get(name, 0.0):.3f}</td>" for name in names)
+            + f"<td><b>{hit.score:.3f}</b></td></tr>"
+            for hit in self.victims
+        )
+        said = f"{len(self.victims)} {'would go' if self.dry_run else 'evicted'}, lowest score first; {self.kept} kept"
+        return f"<p>{said}</p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What ``forget_scope`` erased, counted in the transaction that erased it.
+
+    ``memories`` of every status, ``vectors`` (memories that had any), ``messages`` of conversation logs,
+    ``tool_results`` and ``responses`` from the caches, ``blobs`` of key-value adapters. ``left`` counts the rows
+    that still carry the scope afterwards, in every table that holds content: 0, or something is wrong.
+    """
+
+    scope: str
+    at: float
+    memories: int
+    vectors: int
+    messages: int
+    tool_results: int
+    responses: int
+    blobs: int
+    left: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One kind of damage: what it is in words, how many rows have it, and the ids of the first few."""
+
+    kind: str
+    count: int
+    ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What ``check`` looked at and found wrong; ``ok`` when it found nothing."""
+
+    memories: int
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems

@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 from shared_core.errors import InvalidInput
 
 DAY_SECONDS = 86_400.0
+YEAR_SECONDS = 365 * DAY_SECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,15 +72,36 @@ class RecallWeights:
             _check(f"RecallWeights.{spec.name}", getattr(self, spec.name), low=0.0)
 
 
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long memories may stay: ``seconds`` since they were written, those with ``tag`` (None: all of them).
+
+    A sweep evicts what is older; of several that apply, the shortest counts.
+    """
+
+    seconds: float
+    tag: str | None = None
+
+    def __post_init__(self) -> None:
+        _check("Retention.seconds", self.seconds, low=0.0)
+        if self.tag is not None and (not isinstance(self.tag, str) or not self.tag):
+            raise InvalidInput(f"Retention.tag: expected a tag, or None for every memory, got {self.tag!r}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All settings of one ``TieredMemory``.
 
     Long term: ``long_term`` (the rule), ``decay`` (share of importance left after one day without
-    access, in (0, 1]), ``zone`` (where "yesterday" in a query is: a tzinfo, or a
-    name such as ``"Europe/Vienna"``, kept as its ZoneInfo), ``recall``, ``recall_tokens`` (room reserved for recalled memories in every
-    prompt, a constant), ``recall_k`` (hits a turn asks for), ``victims`` (``"archive"`` or
-    ``"delete"``), ``max_text_bytes`` (larger texts are refused), ``max_windows`` (vectors per text),
+    access, in (0, 1]), ``max_memories`` and ``max_bytes`` (the budget of each scope: archived memories do
+    not count, bytes are those of texts and vectors, None is unbounded; kept to on every write),
+    ``retention`` (what a sweep evicts for its age), ``victims`` (``"archive"`` or ``"delete"``),
+    ``zone`` (where "yesterday" in a query is: a tzinfo, or a name such as
+    ``"Europe/Vienna"``, kept as its ZoneInfo), ``recall``, ``recall_tokens`` (room reserved for recalled memories in every
+    prompt, a constant), ``recall_k`` (hits a turn asks for), ``recall_time_scale`` (seconds after which a
+    memory counts half as recent in a recall: what is asked for is often the latest, what is worth keeping is
+    not, so it is much shorter than that of ``long_term``),
+    ``max_text_bytes`` (larger texts are refused), ``max_windows`` (vectors per text),
     ``index_bytes`` (vectors held in memory, of all scopes; the scopes used longest ago are read again when asked for).
     Mid term: ``mid_term`` (the rule), ``cache_bytes`` and ``cache_items`` (bounds of each cache),
     ``max_entry_share`` (an entry above this share of the byte bound is not stored),
@@ -87,12 +109,16 @@ class Settings:
     ``count_tokens`` counts the tokens of a text; None uses ``text.estimate_tokens``.
     """
 
-    long_term: Rule = field(default_factory=lambda: Rule(time_scale=30 * DAY_SECONDS))
+    long_term: Rule = field(default_factory=lambda: Rule(time_scale=5 * YEAR_SECONDS))
     mid_term: Rule = field(default_factory=Rule)
-    decay: float = 0.995
+    decay: float = 0.9995
+    max_memories: int | None = None
+    max_bytes: int | None = None
+    retention: tuple[Retention, ...] = ()
     zone: tzinfo = UTC
     recall: RecallWeights = field(default_factory=RecallWeights)
     recall_k: int = 8
+    recall_time_scale: float = 30 * DAY_SECONDS
     recall_tokens: int = 800
     victims: str = "archive"
     max_text_bytes: int = 4 * 2**20
@@ -107,10 +133,18 @@ class Settings:
     def __post_init__(self) -> None:
         _check("Settings.decay", self.decay, low=0.0, high=1.0, open_low=True)
         _check("Settings.max_entry_share", self.max_entry_share, low=0.0, high=1.0, open_low=True)
+        _check("Settings.recall_time_scale", self.recall_time_scale, low=0.0, open_low=True)
         for name in ("recall_k", "recall_tokens"):
             _check_whole(f"Settings.{name}", getattr(self, name), low=0)
         for name in ("max_text_bytes", "max_windows", "index_bytes", "cache_bytes", "cache_items"):
             _check_whole(f"Settings.{name}", getattr(self, name), low=1)
+        for name in ("max_memories", "max_bytes"):
+            if getattr(self, name) is not None:
+                _check_whole(f"Settings.{name}", getattr(self, name), low=1)
+        if not isinstance(self.retention, tuple) or not all(isinstance(one, Retention) for one in self.retention):
+            raise InvalidInput(
+                f"Settings.retention: expected a tuple such as (Retention(seconds=86_400, tag='x'),), got {self.retention!r}"
+            )
         if self.victims not in ("archive", "delete"):
             raise InvalidInput(f"Settings.victims: expected 'archive' or 'delete', got {self.victims!r}")
         for name, kind in (

@@ -68,6 +68,8 @@ class ScopeIndex:
         """Forget everything: the next ``apply`` must bring all rows."""
         self.version = 0
         self.n = 0
+        self.count = 0  # memories that are live and not archived, and their bytes: what a budget bounds
+        self.bytes = 0
         self._columns: dict[str, npt.NDArray[Any]] = {name: np.zeros(64, dtype) for name, dtype in _COLUMNS.items()}
         self.ids: list[str] = []
         self.position: dict[str, int] = {}
@@ -205,13 +207,17 @@ class ScopeIndex:
         columns["question"][position] = is_question(memory.text)
         columns["tells_time"][position] = tells_time(memory.text)
         columns["length"][position] = len(terms)
-        columns["windows"][position] = 0
+        columns["windows"][position] = columns["size"][position] = 0
+        self.count += 1
         self._update(position, row)
 
     def _update(self, position: int, row: MemoryRow) -> None:
         memory, columns = row.memory, self._columns
         active = memory.status != "archived"
-        self._gone += int(columns["active"][position]) - int(active)
+        before = bool(columns["active"][position])
+        self._gone += before - active
+        self.count += active - before
+        self.bytes -= before * int(columns["size"][position])
         columns["active"][position] = active
         columns["pinned"][position] = memory.pinned
         columns["importance"][position] = memory.importance
@@ -228,7 +234,9 @@ class ScopeIndex:
             self._successions = None
         if row.vectors is not None and not columns["windows"][position]:
             self._add_vectors(position, row.vectors)
-        columns["size"][position] = len(memory.text.encode()) + 4 * self._dimension * int(columns["windows"][position])
+        size = len(memory.text.encode()) + 4 * self._dimension * int(columns["windows"][position])
+        columns["size"][position] = size
+        self.bytes += active * size
 
     def _add_vectors(self, position: int, raw: bytes) -> None:
         if not raw or not self._dimension or len(raw) % (4 * self._dimension):
@@ -248,7 +256,10 @@ class ScopeIndex:
         position = int(np.searchsorted(rows, number))
         if position < self.n and rows[position] == number and self._columns["live"][position]:
             self._columns["live"][position] = False
-            self._gone += int(self._columns["active"][position])
+            active = int(self._columns["active"][position])
+            self._gone += active
+            self.count -= active
+            self.bytes -= active * int(self._columns["size"][position])
             if self.position.get(self.ids[position]) == position:
                 del self.position[self.ids[position]]
 

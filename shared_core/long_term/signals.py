@@ -44,7 +44,7 @@ def signals_of(
         question=index.mask("question")[positions],
         answers=index.mask("tells_time")[positions] if read.asks_time else None,
         when=time_closeness(index.floats("at")[positions], read.spans) if read.spans else None,
-        recency=recency(now - index.floats("last_accessed")[positions], settings.long_term.time_scale),
+        recency=recency(now - index.floats("last_accessed")[positions], settings.recall_time_scale),
         importance=effective(index, settings.decay, now)[positions],
     )
     return _expanded(index, positions, read, signals, texts_of, settings)

@@ -1,7 +1,7 @@
 """Writing memories, keeping each scope's arrays current, and what is known of reads.
 
 Owns the indexes and the read facts that wait for the next write. No model (``vectors.py``), no recall
-score (``recall.py``), no eviction (``lifecycle.py``), no SQL (``storage/``).
+score (``recall.py``), no eviction (``budget.py``, ``lifecycle.py``), no SQL (``storage/``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from shared_core.embedding.base import Embedder
-from shared_core.errors import StorageError
+from shared_core.errors import InvalidInput, StorageError
+from shared_core.long_term.budget import ScopeRoom, needs_room, size_of
 from shared_core.long_term.draft import Draft
 from shared_core.long_term.frequencies import Frequencies
 from shared_core.long_term.index import ScopeIndex
@@ -39,12 +40,16 @@ class MemoryStore:
         *,
         settings: Settings,
         ids: Callable[[], str],
+        erased: Callable[[str], object] = lambda _: None,
     ) -> None:
+        """``erased`` is told the scope when memories of it were evicted or erased on purpose."""
         self.storage = storage
         self.rows = storage.memories
         self.settings = settings
         self._ids = ids
+        self.erased = erased
         self._lock = threading.Lock()
+        self._making_room = threading.Lock()
         self._indexes: dict[str, ScopeIndex] = {}
         self._pending: dict[str, dict[str, Access]] = {}
         self._counts: Counter[str] = Counter()
@@ -100,20 +105,26 @@ class MemoryStore:
 
     def check_embedder(self, *, reembed: bool) -> None:
         """Raise EmbedderMismatch if the rows hold vectors of another model, or replace them if asked to."""
-        if self.vectors.claim(reembed=reembed):
-            for scope in self.rows.scopes():
-                with self.current(scope) as index:
-                    self.fill_vectors(scope, index, wait=True)
+        self.vectors.claim(reembed=reembed)
+        if reembed:  # also where an earlier attempt was interrupted
+            self.fill_every_scope()
+
+    def fill_every_scope(self) -> None:
+        """Embed whatever has no vectors, scope after scope; what is done stays done if it is interrupted."""
+        for scope in self.rows.scopes():
+            with self.current(scope) as index:
+                self.fill_vectors(scope, index, wait=True)
 
     def found(self, scope: str, ids: Sequence[str]) -> list[Memory | None]:
         """The memories with these ids, with the reads that are not written down yet."""
-        return [memory and self._as_read(memory) for memory in self.rows.get(scope, ids)]
+        return [memory and self.as_read(memory) for memory in self.rows.get(scope, ids)]
 
     def newest(self, scope: str, *, status: str | None, limit: int | None) -> list[Memory]:
         """Newest first, with the reads that are not written down yet."""
-        return [self._as_read(memory) for memory in self.rows.list(scope, status=status, limit=limit)]
+        return [self.as_read(memory) for memory in self.rows.list(scope, status=status, limit=limit)]
 
-    def _as_read(self, memory: Memory) -> Memory:
+    def as_read(self, memory: Memory) -> Memory:
+        """The memory with the reads that are not written down yet."""
         with self._lock:
             access = self._pending.get(memory.scope, {}).get(memory.id)
         if access is None:
@@ -173,8 +184,8 @@ class MemoryStore:
                     source=draft.source,
                 )
             )
-        with self._flushing() as accesses:
-            stored = self.rows.add(items, accesses)
+        with self._room(items, now) as rooms, self._flushing() as accesses:
+            stored = self.rows.add(items, accesses, rooms=rooms)
         fresh = sum(new for _, new in stored)
         self.count(remembered=fresh, strengthened=len(stored) - fresh)
         return [memory for memory, _ in stored]
@@ -193,7 +204,40 @@ class MemoryStore:
             memory=memory, merge_key=draft.merge_key, explicit_id=True, terms=" ".join(words),
             embedder=fingerprint if raw else None, vectors=raw, source=draft.source,
         )  # fmt: skip
-        return self.rows.supersede(draft.scope, id, item)
+        with self._room([item], now) as rooms:
+            return self.rows.supersede(draft.scope, id, item, room=rooms.get(draft.scope))
+
+    @contextmanager
+    def _room(self, items: Sequence[NewMemory], now: float) -> Iterator[dict[str, ScopeRoom]]:
+        """What makes room for these items in each scope whose budget they could pass; see ``budget.py``.
+
+        One write of this process at a time plans and writes; writes of other processes at the same moment may
+        pass a bound by as many memories, until the next write.
+        """
+        bound = self.settings.max_bytes
+        if bound is None and self.settings.max_memories is None:
+            yield {}
+            return
+        largest = max(map(size_of, items))
+        if bound is not None and largest > bound:
+            raise InvalidInput(
+                f"text: expected an entry of at most {bound} bytes with its vectors, got {largest}; "
+                "split it, or open the memory with a larger Settings(max_bytes=…)"
+            )
+        by_scope: dict[str, list[NewMemory]] = {}
+        for item in items:
+            by_scope.setdefault(item.memory.scope, []).append(item)
+        with self._making_room:
+            rooms = {}
+            for scope, some in by_scope.items():
+                with self.current(scope) as index:
+                    if needs_room(index, some, self.settings):
+                        rooms[scope] = ScopeRoom(index, self.settings, now)
+            yield rooms
+        self.count(evicted=sum(room.evicted for room in rooms.values()))
+        for scope, room in rooms.items():
+            if room.erased:
+                self.erased(scope)
 
     def flush(self) -> None:
         """Write down the read facts that wait. Where nothing can be written they are dropped and counted."""
@@ -247,7 +291,7 @@ class MemoryStore:
 
     def after_fork_in_child(self) -> None:
         """Start with locks and arrays of our own; the reads that wait are the parent's to write down."""
-        self._lock = threading.Lock()
+        self._lock, self._making_room = threading.Lock(), threading.Lock()
         self._indexes, self._pending = {}, {}
 
 

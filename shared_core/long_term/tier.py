@@ -6,24 +6,25 @@ import builtins
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from shared_core import arguments
 from shared_core.embedding.base import Embedder
 from shared_core.errors import InvalidInput, NotFound
-from shared_core.long_term import lifecycle
+from shared_core.long_term import lifecycle, transfer
 from shared_core.long_term import recall as recalling
 from shared_core.long_term.draft import Draft, draft
 from shared_core.long_term.store import MemoryStore
 from shared_core.long_term.view import View
 from shared_core.off_loop import off_loop
-from shared_core.records import Hit, Memory, SweepReport
-from shared_core.settings import Settings
+from shared_core.records import CheckReport, Hit, Memory, SweepReport
+from shared_core.settings import Retention, Settings
 from shared_core.storage.base import Source, Storage
+from shared_core.storage.upkeep import Erased
 from shared_core.text import normalised
 
 Instant = float | datetime
-_STATUSES = ("active", "superseded", "archived")
 
 
 class LongTerm:
@@ -39,9 +40,13 @@ class LongTerm:
         ids: Callable[[], str],
         scope_of: Callable[[str | None], str],
         reembed: bool = False,
+        erased: Callable[[str], object] = lambda _: None,
     ) -> None:
-        """Raise EmbedderMismatch if the storage holds another model's vectors and ``reembed`` is not set."""
-        self._store = MemoryStore(storage, embedder, settings=settings, ids=ids)
+        """Raise EmbedderMismatch if the storage holds another model's vectors and ``reembed`` is not set.
+
+        ``erased`` is told the scope when memories of it were forgotten, swept or erased.
+        """
+        self._store = MemoryStore(storage, embedder, settings=settings, ids=ids, erased=erased)
         self._settings = settings
         self._clock = clock
         self._scope_of = scope_of
@@ -120,8 +125,8 @@ class LongTerm:
         self, *, scope: str | None = None, limit: int | None = None, status: str | None = "active"
     ) -> list[Memory]:
         """Newest first, for administration; ``status`` None lists every status. Not an access."""
-        if status is not None and status not in _STATUSES:
-            raise InvalidInput(f"status: expected one of {', '.join(_STATUSES)} or None, got {status!r}")
+        if status is not None and status not in transfer.STATUSES:
+            raise InvalidInput(f"status: expected one of {', '.join(transfer.STATUSES)} or None, got {status!r}")
         return self._store.newest(self._scope_of(scope), status=status, limit=arguments.optional_count("limit", limit))
 
     def retrieve_by_recency(self, *, scope: str | None = None, limit: int = 10) -> builtins.list[Memory]:
@@ -161,7 +166,11 @@ class LongTerm:
 
     def forget(self, ids: str | Iterable[str], *, scope: str | None = None) -> int:
         """Erase these memories; return how many there were. Their ids may be used again."""
-        return self._store.rows.delete(self._scope_of(scope), arguments.ids("ids", ids))
+        chosen = self._scope_of(scope)
+        count = self._store.rows.delete(chosen, arguments.ids("ids", ids))
+        if count:
+            self._store.erased(chosen)
+        return count
 
     def supersede(self, id: str, text: str, *, scope: str | None = None) -> Memory:
         """Put a new text in the place of a memory; the old one stays readable with ``as_of=``."""
@@ -186,14 +195,49 @@ class LongTerm:
         scope: str | None = None,
         max_memories: int | None = None,
         max_bytes: int | None = None,
+        retention: Sequence[Retention] | None = None,
         dry_run: bool = False,
     ) -> SweepReport:
-        """Evict the lowest-scored memories down to the bounds; see ``lifecycle.sweep``."""
+        """Evict what is older than its retention and the lowest-scored down to the bounds; see ``lifecycle.sweep``.
+
+        What is None is as ``Settings`` says.
+        """
+        settings = self._settings
         return lifecycle.sweep(
-            self._store, scope=self._scope_of(scope),
-            max_memories=arguments.optional_count("max_memories", max_memories),
-            max_bytes=arguments.optional_count("max_bytes", max_bytes), dry_run=dry_run, now=self._clock(),
-        )  # fmt: skip
+            self._store,
+            scope=self._scope_of(scope),
+            max_memories=_chosen(arguments.optional_count("max_memories", max_memories), settings.max_memories),
+            max_bytes=_chosen(arguments.optional_count("max_bytes", max_bytes), settings.max_bytes),
+            retention=settings.retention
+            if retention is None
+            else replace(settings, retention=tuple(retention)).retention,
+            dry_run=dry_run,
+            now=self._clock(),
+        )
+
+    def forget_scope(self, scope: str) -> Erased:
+        """Erase all that the storage holds of the scope: memories, vectors, logs, blobs."""
+        chosen = arguments.name("scope", scope)
+        erased = self._store.storage.upkeep.erase_scope(chosen)
+        self._store.forget_index(chosen)
+        self._store.erased(chosen)
+        return erased
+
+    def export(self, path: str | Path, *, scope: str | None = None, vectors: bool = False) -> int:
+        """Write every memory of the scope to a file of JSON Lines; see ``transfer.py``."""
+        return transfer.export(self._store, path, scope=self._scope_of(scope), vectors=bool(vectors))
+
+    def import_(self, path: str | Path) -> int:
+        """Write the memories of a file that ``export`` wrote into the scopes it names; see ``transfer.py``."""
+        return transfer.import_(self._store, path, now=self._clock())
+
+    def check(self) -> CheckReport:
+        """What is wrong with the storage; nothing is changed."""
+        return lifecycle.check(self._store)
+
+    def rebuild_index(self) -> CheckReport:
+        """Make the index of every memory anew from its text; what is still wrong afterwards."""
+        return lifecycle.rebuild_index(self._store)
 
     alist = off_loop(list)
     aretrieve_by_recency = off_loop(retrieve_by_recency)
@@ -219,3 +263,7 @@ class LongTerm:
     def flush(self) -> None:
         """Write down the read facts that wait for the next write."""
         self._store.flush()
+
+
+def _chosen(given: int | None, otherwise: int | None) -> int | None:
+    return otherwise if given is None else given

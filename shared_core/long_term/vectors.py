@@ -75,6 +75,20 @@ class TextVectors:
         self._answers = vectors is not None
         return None if vectors is None else vectors[0]
 
+    def sound(self, raw: bytes) -> bytes | None:
+        """Bytes from elsewhere if they could be this model's vectors, else None. Without a model all could be."""
+        if self._embedder is None:
+            return raw or None
+        dimension = self._asked_dimension()
+        if (
+            not raw
+            or not dimension
+            or len(raw) % (4 * dimension)
+            or not np.isfinite(np.frombuffer(raw, np.float32)).all()
+        ):
+            return None
+        return raw
+
     def _embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors | None:
         embedder = self._embedder
         if embedder is None or not texts:
@@ -87,13 +101,21 @@ class TextVectors:
         self._dimension = vectors.shape[1]
         return vectors
 
+    def _asked_dimension(self) -> int:
+        """The model's own word, for which it may be asked for the first time; 0 if it fails (counted)."""
+        try:
+            return self._embedder.dimension if self._embedder is not None else 0
+        except Exception as error:  # noqa: BLE001 - as in ``_embed``
+            self._failed(error)
+            return 0
+
     def _failed(self, error: Exception) -> None:
         self._count(embedding_failures=1)
         _log.warning("embedding failed, going on without vectors: %s: %s", type(error).__name__, error)
 
     def of(self, texts: Sequence[str], *, wait: bool = True) -> tuple[str | None, list[bytes | None]]:
         """Fingerprint and float32 bytes (windows, dimension) for each text; None where there is no vector."""
-        if self._embedder is None or not texts or not self._model_is_ours(wait=wait):
+        if self._embedder is None or not texts or not self.are_taken(wait=wait):
             return None, [None] * len(texts)
         cut = [windows(text, most=self._max_windows) for text in texts]
         vectors = self._embed([window for some in cut for window in some])
@@ -106,14 +128,12 @@ class TextVectors:
             start += len(some)
         return self._embedder.fingerprint, out
 
-    def _model_is_ours(self, *, wait: bool) -> bool:
+    def are_taken(self, *, wait: bool) -> bool:
         """Whether the rows take this model's vectors: another process may have changed the model meanwhile."""
         if self._embedder is None or self._storage.read_only:
             return False
-        try:
-            dimension = self._embedder.dimension  # may ask the model, for the first time
-        except Exception as error:  # noqa: BLE001 - as in ``_embed``
-            self._failed(error)
+        dimension = self._asked_dimension()
+        if not dimension:
             return False
         stored = self._rows.claim_embedder(self._embedder.fingerprint, dimension, wait=wait)
         if stored[0] != self._embedder.fingerprint:
@@ -139,7 +159,7 @@ class TextVectors:
         if not len(missing):
             return False
         try:
-            if not self._model_is_ours(wait=wait):
+            if not self.are_taken(wait=wait):
                 return False
             self._fill(scope, index, missing, refused, wait=wait)
         except StorageError as error:

@@ -125,6 +125,17 @@ class Prompts:
         """The first byte where the request leaves the previous one, what that invalidates, and what is volatile in it."""
         return explain(request, previous)
 
+    def clear_scope(self, scope: str) -> int:
+        """Forget what the conversations of a scope sent; return how many there were."""
+        arguments.name("scope", scope)
+        with self._lock:
+            for key in [key for key in self._shared if isinstance(key, tuple) and key[0] == scope]:
+                del self._shared[key]
+            gone = [key for key in self._talks if isinstance(key, tuple) and key[0] == scope]
+            for key in gone:
+                del self._talks[key]
+        return len(gone)
+
     def stats(self) -> dict[str, Any]:
         """Tokens read, written and not cached, money, hits against what the plans expected, break-even; since opening."""
         return self.ledger.stats()

@@ -14,9 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from shared_core.records import Memory
+
+if TYPE_CHECKING:
+    from shared_core.storage.upkeep import Upkeep
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,24 @@ class Access:
     evidence: float | None = None
 
 
+class Room(Protocol):
+    """Makes room for a write in the budget of its scope; asked within the write's transaction, in order."""
+
+    @property
+    def erases(self) -> bool:
+        """Whether victims are erased, or archived."""
+
+    @property
+    def erased(self) -> bool:
+        """Whether any were erased so far."""
+
+    def make(self, item: NewMemory) -> Sequence[str]:
+        """The ids to evict before this new memory is inserted."""
+
+    def strengthened(self, memory: Memory) -> None:
+        """An item merged into this one, which now is as given."""
+
+
 class MemoryRows(Protocol):
     """Rows of long-term memory."""
 
@@ -109,7 +130,11 @@ class MemoryRows(Protocol):
         """
 
     def add(
-        self, items: Sequence[NewMemory], accesses: Mapping[str, Sequence[Access]] = ...
+        self,
+        items: Sequence[NewMemory],
+        accesses: Mapping[str, Sequence[Access]] = ...,
+        *,
+        rooms: Mapping[str, Room] | None = None,
     ) -> list[tuple[Memory, bool]]:
         """Write the items in order, in one transaction; return each stored memory and whether it is new.
 
@@ -117,7 +142,8 @@ class MemoryRows(Protocol):
         (access count + 1, times, sources, tags). An explicit id with the same text is a no-op;
         with another text it raises DuplicateId and nothing is written. An item with a subject
         supersedes the live memories of that subject; with an ``at`` before that of a later one it takes
-        its place in the history instead. ``accesses`` (by scope) are flushed with it.
+        its place in the history instead. ``accesses`` (by scope) are flushed with it. ``rooms`` (by scope)
+        says what is evicted before an item that is new is inserted.
         """
 
     def get(self, scope: str, ids: Sequence[str]) -> list[Memory | None]:
@@ -126,7 +152,7 @@ class MemoryRows(Protocol):
     def list(self, scope: str, *, status: str | None, limit: int | None) -> list[Memory]:
         """Newest first; ``status`` None means every status."""
 
-    def supersede(self, scope: str, id: str, item: NewMemory) -> Memory:
+    def supersede(self, scope: str, id: str, item: NewMemory, *, room: Room | None = None) -> Memory:
         """Write ``item`` and mark ``id``, and what replaced it before, superseded at the item's time.
 
         One transaction. NotFound if absent.
@@ -137,6 +163,9 @@ class MemoryRows(Protocol):
 
     def set_status(self, scope: str, ids: Sequence[str], status: str) -> int:
         """Change the status of these memories; return how many changed."""
+
+    def evict(self, scope: str, ids: Sequence[str], *, erased: bool) -> int:
+        """Archive these memories, or erase them; one that is pinned by now stays. Return how many went."""
 
     def set_pinned(self, scope: str, id: str, pinned: bool) -> None:
         """Pin or unpin. NotFound if the scope has no such memory."""
@@ -149,9 +178,6 @@ class MemoryRows(Protocol):
 
         ``wait`` False raises StorageError at once while another writer is at work: readers never wait.
         """
-
-    def erase_scope(self, scope: str) -> int:
-        """Erase every memory of the scope; return how many there were."""
 
     def scopes(self) -> Sequence[str]:
         """Every scope that holds memories, sorted by code point."""
@@ -298,7 +324,7 @@ class Logs(Protocol):
 
 
 class Storage(Protocol):
-    """One place that holds all three, and closes them together."""
+    """One place that holds all of it, and closes it together."""
 
     @property
     def memories(self) -> MemoryRows:
@@ -311,6 +337,10 @@ class Storage(Protocol):
     @property
     def logs(self) -> Logs:
         """The conversation trees."""
+
+    @property
+    def upkeep(self) -> Upkeep:
+        """Work on the whole of it."""
 
     @property
     def location(self) -> str | None:
@@ -341,6 +371,7 @@ __all__ = [
     "MemoryRow",
     "MemoryRows",
     "NewMemory",
+    "Room",
     "Source",
     "Storage",
     "Succession",

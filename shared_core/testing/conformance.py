@@ -254,7 +254,7 @@ class MemoryRowsConformance:
         rows = storage.memories
         rows.add([new_memory("one", id="1")], {})
         seen = rows.version("a")
-        assert rows.erase_scope("a") == 1
+        assert storage.upkeep.erase_scope("a").memories == 1
         changes = rows.changes("a", seen, None)
         assert (changes.reset, changes.rows) == (True, ())
         assert list(rows.scopes()) == []

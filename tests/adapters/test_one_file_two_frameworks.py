@@ -32,18 +32,18 @@ LANGCHAIN_AGENT = """
 LLAMA_INDEX_AGENT = """
     from llama_index.core.agent.workflow import FunctionAgent
     from llama_index.core.base.llms.types import ChatMessage
-    from llama_index.core.llms.mock import MockFunctionCallingLLM
     from llama_index.core.memory import Memory
+    from tests.adapters.llama_index.conftest import Scripted
     from llama_index_tiered_memory import TieredMemoryBlock
 
-    def answer(messages, **_):
+    def answer(messages):
         print("PROMPT", [message.content for message in messages])
         return ChatMessage(role="assistant", content="Noted.")
 
     async def main():
         block = TieredMemoryBlock(memory=memory)
         stock = Memory.from_defaults(session_id=sys.argv[3], memory_blocks=[block], insert_method="user")
-        agent = FunctionAgent(llm=MockFunctionCallingLLM(response_generator=answer), tools=[])
+        agent = FunctionAgent(llm=Scripted(respond=answer), tools=[])
         await agent.run(sys.argv[2], memory=stock)
 
     asyncio.run(main())

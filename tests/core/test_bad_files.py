@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from shared_core import DuplicateId, SchemaTooNew, StorageError, TieredMemory
-from shared_core.storage.sqlite.schema import MIGRATIONS
+from shared_core import DuplicateId, Retention, SchemaTooNew, StorageError, TieredMemory
+from shared_core.storage.sqlite.schema import APPLICATION_ID, MIGRATIONS
 
 
 def open_plain(path):
@@ -169,6 +169,66 @@ def test_a_disk_that_is_full_is_an_error_and_what_was_there_stays(path):
         assert memory.remember("fits again").text == "fits again"
 
 
+FULL = """
+import json, resource, signal, sys
+from pathlib import Path
+from shared_core import StorageError, TieredMemory
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit then fails, as on a disk that is full
+path = Path(sys.argv[1])
+memory = TieredMemory.open(path, embedder="none", default_scope="ada")
+size = max(path.stat().st_size, Path(f"{path}-wal").stat().st_size) + 100_000
+resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+kept, errors = [], []
+for i in range(200):
+    try:
+        kept.append(memory.remember(f"fact {i} " + "x" * 5_000, id=f"new {i}").id)
+    except StorageError as error:
+        errors.append(str(error))
+found = sorted(hit.memory.id for hit in memory.recall("fact", k=10_000))
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, size))
+try:
+    memory.export(path.parent / "out.jsonl")
+    exported = ""
+except StorageError as error:
+    exported = str(error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+memory.close()
+print(json.dumps([kept, errors, found, exported]))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limit on the size of files here")
+def test_a_file_that_can_grow_no_more_is_an_error_and_what_was_acknowledged_stays(path):
+    done = subprocess.run([sys.executable, "-c", FULL, path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    kept, errors, found, exported = json.loads(done.stdout)
+    assert kept
+    assert errors
+    assert all("nothing was written by this call" in error for error in errors)
+    assert found == sorted(["0", "1", "2", *kept])
+    assert "export to another path" in exported
+    assert not list(path.parent.glob("*out.jsonl*"))
+    with open_plain(path) as memory:
+        assert memory.check().ok
+        assert {one.id for one in memory.long_term.list()} == {"0", "1", "2", *kept}
+        assert memory.remember("fits again").text == "fits again"
+
+
+@pytest.mark.parametrize("version", range(len(MIGRATIONS) + 1))
+def test_a_file_of_every_earlier_schema_opens(tmp_path, version):
+    db = sqlite3.connect(tmp_path / "old.db")
+    for statement in (one for statements in MIGRATIONS[:version] for one in statements):
+        db.execute(statement)
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID if version else 0}")
+    db.execute(f"PRAGMA user_version = {version}")
+    db.commit()
+    db.close()
+    with open_plain(tmp_path / "old.db") as memory:
+        memory.remember("tea", id="1")
+        assert [hit.memory.id for hit in memory.recall("tea")] == ["1"]
+        assert memory.check().ok
+
+
 AS_NOBODY = """
 import json, os, sys
 from shared_core import StorageError, TieredMemory
@@ -224,3 +284,6 @@ def test_a_clock_set_back_breaks_nothing(open_memory, clock):
     assert memory.get("1").last_accessed > clock.now
     victims = memory.sweep(max_memories=0, dry_run=True).victims
     assert all(0 <= part <= 1 for hit in victims for part in hit.parts.values())
+    assert memory.sweep(retention=[Retention(10.0)], dry_run=True).victims == ()  # what is from the future is not old
+    receipt = memory.forget_scope("ada")
+    assert (receipt.memories, receipt.at) == (2, clock.now)

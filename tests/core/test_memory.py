@@ -679,7 +679,24 @@ async def test_the_async_twins_do_the_same(memory):
 
 
 @pytest.mark.parametrize(
-    "name", ["remember", "remember_many", "recall", "get", "forget", "supersede", "pin", "sweep", "stats", "close"]
+    "name",
+    [
+        "remember",
+        "remember_many",
+        "recall",
+        "get",
+        "forget",
+        "supersede",
+        "pin",
+        "sweep",
+        "export",
+        "import_",
+        "forget_scope",
+        "check",
+        "rebuild_index",
+        "stats",
+        "close",
+    ],
 )
 def test_every_public_call_has_a_twin_that_is_a_coroutine(name):
     assert inspect.iscoroutinefunction(getattr(TieredMemory, f"a{name}"))

@@ -1,12 +1,15 @@
 """Whose memory it is: nothing of one scope is read, counted or changed through another."""
 
 import itertools
+import json
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from shared_core import Blob, InvalidInput, NotFound, TieredMemory
+from shared_core import Blob, InvalidInput, NotFound, TieredMemory, Uncached
 from shared_core.testing.embedders import HashEmbedder
 
 LOOKALIKES = [
@@ -61,38 +64,78 @@ def read_everything(memory, scope):
     texts += [message["content"] for message in memory.context("s", scope=scope).history()]
     texts += [memory.turns.begin("zebra", scope=scope).block]
     blobs = memory.storage.blobs.get(scope, "n", ["k"], now=2.0)
-    return texts + [blob.value.decode() for blob in blobs if blob is not None]
+    texts += [blob.value.decode() for blob in blobs if blob is not None]
+    texts += [item.text for item in plain.get_many(["same", "gone"], scope=scope) if item is not None]
+    restored = memory.turns.restore(["same"], "no digest", scope=scope)
+    assert restored is None
+    texts += [one.memory.text for one in memory.storage.upkeep.whole(scope)]
+    with tempfile.TemporaryDirectory() as folder:
+        memory.export(Path(folder) / "out.jsonl", scope=scope, vectors=True)
+        texts += [json.loads(line)["text"] for line in (Path(folder) / "out.jsonl").read_text().splitlines()]
+    response = memory.responses.get(REQUEST, scope=scope)
+    texts += [response["content"][0]["text"]] if response else []
+    kept = memory.tools.call("look", {"x": 1}, lambda x: Uncached(None), scope=scope)
+    return texts + ([kept] if kept is not None else [])
+
+
+REQUEST = {"model": "m", "messages": [{"role": "user", "content": "what happens next?"}]}
+
+
+def fill(memory, scope, text):
+    memory.tools.register("look", reads=())
+    memory.remember(text, scope=scope, id="same", tags=["t"], session="s", subject="x")
+    memory.remember(f"{text} at last", scope=scope, id="gone", importance=0.0)
+    memory.turns.end([{"role": "user", "content": text}], scope=scope, session="s")
+    memory.storage.blobs.put(scope, "n", [Blob("k", text.encode(), 1.0)])
+    memory.tools.call("look", {"x": 1}, lambda x: text, scope=scope)
+    answer = {"role": "assistant", "content": [{"type": "text", "text": text}], "stop_reason": "end_turn"}
+    memory.responses.put(REQUEST, answer, scope=scope)
+
+
+def opened():
+    numbers = itertools.count()
+    return TieredMemory.open(":memory:", embedder=HashEmbedder(), clock=lambda: 1.0, ids=lambda: f"i{next(numbers)}")
+
+
+def asked(memory, scope):
+    """What a scope's recalls and sweeps answer, with every part of every score."""
+    hits = [*memory.recall("zebra train", scope=scope, k=9), *memory.recall("the cellar at noon", scope=scope, k=9)]
+    hits += memory.sweep(scope=scope, max_memories=0, dry_run=True).victims
+    return [(hit.memory.text, hit.score, dict(hit.parts)) for hit in hits]
 
 
 @settings(max_examples=40, deadline=None)
 @given(one=scopes, other=scopes)
 def test_no_public_read_shows_another_scope(one, other):
     assume(one != other)
-    numbers = itertools.count()
-    with TieredMemory.open(
-        ":memory:", embedder=HashEmbedder(), clock=lambda: 1.0, ids=lambda: f"i{next(numbers)}"
-    ) as memory:
-        for scope, text in ((one, SECRET), (other, OPEN)):
-            memory.remember(text, scope=scope, id="same", tags=["t"], session="s", subject="x")
-            memory.turns.end([{"role": "user", "content": text}], scope=scope, session="s")
-            memory.storage.blobs.put(scope, "n", [Blob("k", text.encode(), 1.0)])
-        before = memory.recall("zebra", scope=other, k=9)
+    with opened() as memory, opened() as alone:
+        fill(memory, one, SECRET)
+        fill(memory, other, OPEN)
+        fill(alone, other, OPEN)
         for scope, foreign in ((one, "train"), (other, "zebra")):
             shown = read_everything(memory, scope)
-            assert len(shown) >= 15
+            assert len(shown) >= 30
             assert not [text for text in shown if foreign in text]
-        # Nor does one scope's deletion, supersession or wording reach the other.
+        # Neither the words of one scope nor anything done to it changes what the other answers, to the last digit.
+        read_everything(alone, other)
+        assert asked(memory, other) == asked(alone, other)
         memory.supersede("same", "a new secret", scope=one)
         memory.pin("same", scope=one)
-        memory.forget("same", scope=one)
+        memory.forget("gone", scope=one)
         memory.remember_many([{"text": f"train zebra {i}"} for i in range(5)], scope=one)
+        memory.sweep(scope=one, max_memories=2)
         memory.context("s", scope=one).clear()
-        after = memory.recall("zebra", scope=other, k=9)
-        assert [(hit.memory.text, hit.parts["lexical"]) for hit in after] == [
-            (hit.memory.text, hit.parts["lexical"]) for hit in before
-        ]
+        memory.tools.clear_scope(one)
+        memory.responses.clear_scope(one)
+        assert asked(memory, other) == asked(alone, other)
+        assert read_everything(memory, other) == read_everything(alone, other)
+        # Forgotten, it shows nothing; the other is as it was.
+        memory.forget_scope(one)
+        assert [text for text in read_everything(memory, one) if text] == []
+        assert asked(memory, other) == asked(alone, other)
+        assert read_everything(memory, other) == read_everything(alone, other)
         assert memory.get("same", scope=other).pinned is False
-        assert len(memory.context("s", scope=other).history()) == 1
+        assert memory.storage.memories.scopes() == [other]
 
 
 @pytest.mark.parametrize("wrong", ["", None, 3, b"a", "\ud800"])

@@ -13,7 +13,7 @@ from shared_core import InvalidInput, RecallWeights, Rule, Settings, TieredMemor
 def test_the_defaults_are_those_of_the_rule():
     settings = Settings()
     assert (settings.long_term.alpha, settings.long_term.beta, settings.long_term.evidence_weight) == (0.4, 0.6, 0.25)
-    assert (settings.long_term.time_scale, settings.mid_term.time_scale) == (30 * 86_400.0, 300.0)
+    assert (settings.long_term.time_scale, settings.mid_term.time_scale) == (5 * 365 * 86_400.0, 300.0)
     assert settings == Settings()
 
 

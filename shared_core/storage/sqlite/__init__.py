@@ -1,7 +1,8 @@
 """SQLite: the embedded default. One file, WAL, no extension to load.
 
 Reading order: ``schema.py`` (the tables and their migrations), ``connection.py`` (who may read and
-write when), ``memories.py`` with ``memory_writes.py``, ``blobs.py``, ``logs.py`` (one protocol of ``storage/base.py`` each).
+write when), ``memories.py`` with ``memory_writes.py``, ``blobs.py``, ``logs.py`` (one protocol of ``storage/base.py`` each), ``upkeep.py``
+(``storage/upkeep.py``).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from shared_core.storage.sqlite.blobs import SQLiteBlobs
 from shared_core.storage.sqlite.connection import Connections
 from shared_core.storage.sqlite.logs import SQLiteLogs
 from shared_core.storage.sqlite.memories import SQLiteMemories
+from shared_core.storage.sqlite.upkeep import SQLiteUpkeep
 
 
 class SQLiteStorage:
@@ -23,6 +25,7 @@ class SQLiteStorage:
         self.memories = SQLiteMemories(self._connections)
         self.blobs = SQLiteBlobs(self._connections)
         self.logs = SQLiteLogs(self._connections)
+        self.upkeep = SQLiteUpkeep(self._connections)
 
     @property
     def location(self) -> str | None:

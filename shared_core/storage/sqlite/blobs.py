@@ -115,7 +115,7 @@ class SQLiteBlobs:
     def bump(self, scope: str) -> int:
         """Move the scope's generation on."""
         with self._connections.write() as db:
-            return _moved_on(db, _generation(scope))
+            return generation_moved_on(db, scope)
 
     def counters(self, names: Sequence[str]) -> list[int]:
         """The shared counters with these names, in order."""
@@ -170,6 +170,11 @@ def _moved_on(db: sqlite3.Connection, name: str) -> int:
         (name,),
     ).fetchone()
     return int(found[0])
+
+
+def generation_moved_on(db: sqlite3.Connection, scope: str) -> int:
+    """Move the scope's generation on, inside the caller's transaction."""
+    return _moved_on(db, _generation(scope))
 
 
 def _generation(scope: str) -> str:

@@ -14,12 +14,14 @@ from typing import Any
 
 from shared_core.errors import DuplicateId, NotFound, StorageError
 from shared_core.records import Memory
-from shared_core.storage.base import Access, Changes, MemoryRow, NewMemory, Source, Succession
+from shared_core.storage.base import Access, Changes, MemoryRow, NewMemory, Room, Source, Succession
 from shared_core.storage.sqlite.connection import Connections
 from shared_core.storage.sqlite.memory_writes import (
     COLUMNS,
+    archive,
     bumped,
     decoded,
+    erase,
     insert,
     strengthen,
     succeed,
@@ -73,7 +75,7 @@ class SQLiteMemories:
             Succession,
         )
         cursor = db.execute(
-            f"SELECT m.row, m.evidence, i.terms, CASE WHEN i.embedder = ? THEN i.vectors END, {_columns('m')} "
+            f"SELECT m.row, m.evidence, i.terms, CASE WHEN i.embedder = ? AND m.status <> 'archived' THEN i.vectors END, {_columns('m')} "
             "FROM memories m LEFT JOIN search_index i ON i.memory = m.row "
             "WHERE m.scope = ? AND m.version > ? AND (? > 0 OR m.status <> 'archived') ORDER BY m.row",
             (embedder, scope, since, since),
@@ -95,17 +97,27 @@ class SQLiteMemories:
             return None
 
     def add(
-        self, items: Sequence[NewMemory], accesses: Mapping[str, Sequence[Access]] | None = None
+        self,
+        items: Sequence[NewMemory],
+        accesses: Mapping[str, Sequence[Access]] | None = None,
+        *,
+        rooms: Mapping[str, Room] | None = None,
     ) -> list[tuple[Memory, bool]]:
         """Write the items in order, in one transaction."""
+        rooms = rooms or {}
         with self._connections.write() as db:
             versions: dict[str, int] = {}
             for scope, seen in (accesses or {}).items():
                 if seen:
                     touch(db, scope, seen, bumped(db, scope, versions))
-            return [self._add(db, item, versions) for item in items]
+            stored = [self._add(db, item, versions, rooms.get(item.memory.scope)) for item in items]
+        if any(room.erased for room in rooms.values()):
+            self._connections.wipe()
+        return stored
 
-    def _add(self, db: sqlite3.Connection, item: NewMemory, versions: dict[str, int]) -> tuple[Memory, bool]:
+    def _add(
+        self, db: sqlite3.Connection, item: NewMemory, versions: dict[str, int], room: Room | None
+    ) -> tuple[Memory, bool]:
         memory = item.memory
         if item.explicit_id:
             found = db.execute(
@@ -129,7 +141,14 @@ class SQLiteMemories:
             ).fetchone()
             old = None if found is None else self._read(found[2:])
             if old is not None:
-                return strengthen(db, found[0], bool(found[1]), old, item, versions), False
+                stored = strengthen(db, found[0], bool(found[1]), old, item, versions)
+                if room is not None:
+                    room.strengthened(stored)
+                return stored, False
+        if room is not None:
+            victims = room.make(item)
+            if victims:
+                _evict(db, memory.scope, victims, bumped(db, memory.scope, versions), erased=room.erases)
         row = insert(db, item, bumped(db, memory.scope, versions))
         if memory.subject is not None and supersede_subject(db, row, memory, versions[memory.scope]):
             memory = replace(memory, status="superseded")
@@ -156,7 +175,7 @@ class SQLiteMemories:
             )
             return [memory for memory in map(self._read, cursor) if memory is not None]
 
-    def supersede(self, scope: str, id: str, item: NewMemory) -> Memory:
+    def supersede(self, scope: str, id: str, item: NewMemory, *, room: Room | None = None) -> Memory:
         """Write ``item`` in the place of ``id``."""
         with self._connections.write() as db:
             old = _row_of(db, scope, id)
@@ -168,34 +187,30 @@ class SQLiteMemories:
                 "JOIN line l ON s.memory = l.row WHERE s.successor IS NOT NULL) SELECT row FROM line",
                 (old,),
             ).fetchall()
-            stored, _ = self._add(db, replace(item, explicit_id=True), versions)
-            succeed(db, [row for (row,) in line], _row_of(db, scope, stored.id), stored.at, version)
-            return stored
+            stored, _ = self._add(db, replace(item, explicit_id=True), versions, room)
+            there = [row for (row,) in line if db.execute("SELECT 1 FROM memories WHERE row = ?", (row,)).fetchone()]
+            succeed(db, there, _row_of(db, scope, stored.id), stored.at, version)
+        if room is not None and room.erased:
+            self._connections.wipe()
+        return stored
 
     def delete(self, scope: str, ids: Sequence[str]) -> int:
         """Erase rows, index and sources."""
         with self._connections.write() as db:
-            rows = [
-                row
-                for some in _pieces(ids)
-                for (row,) in db.execute(
-                    f"SELECT row FROM memories WHERE scope = ? AND id IN ({_marks(some)})", (scope, *some)
-                )
-            ]
+            rows = _rows_of(db, scope, ids, pinned=True)
             if rows:
-                version = bumped(db, scope, {})
-                for row in rows:
-                    db.execute(
-                        "UPDATE memories SET version = ? WHERE row IN (SELECT memory FROM successions WHERE successor = ?)",
-                        (version, row),
-                    )
-                    db.execute(
-                        "INSERT OR IGNORE INTO dropped (scope, version, memory) VALUES (?, ?, ?)", (scope, version, row)
-                    )
-                db.executemany("DELETE FROM memories WHERE row = ?", ((row,) for row in rows))
+                erase(db, scope, rows, bumped(db, scope, {}))
         if rows:
             self._connections.wipe()
         return len(rows)
+
+    def evict(self, scope: str, ids: Sequence[str], *, erased: bool) -> int:
+        """Archive these memories, or erase them; pinned ones stay."""
+        with self._connections.write() as db:
+            count = _evict(db, scope, ids, bumped(db, scope, {}), erased=erased) if ids else 0
+        if erased and count:
+            self._connections.wipe()
+        return count
 
     def set_status(self, scope: str, ids: Sequence[str], status: str) -> int:
         """Change the status of these memories."""
@@ -236,16 +251,6 @@ class SQLiteMemories:
                     db.execute(
                         "UPDATE search_index SET embedder = ?, vectors = ? WHERE memory = ?", (embedder, raw, row)
                     )
-
-    def erase_scope(self, scope: str) -> int:
-        """Erase every memory of the scope."""
-        with self._connections.write() as db:
-            version = bumped(db, scope, {})
-            count = db.execute("DELETE FROM memories WHERE scope = ?", (scope,)).rowcount
-            db.execute("DELETE FROM dropped WHERE scope = ?", (scope,))
-            db.execute("UPDATE scopes SET floor = ? WHERE scope = ?", (version, scope))
-        self._connections.wipe()
-        return count
 
     def scopes(self) -> Sequence[str]:
         """Every scope that holds memories."""
@@ -293,6 +298,25 @@ class SQLiteMemories:
 
 def _columns(alias: str) -> str:
     return ", ".join(f"{alias}.{name}" for name in COLUMNS.split(", "))
+
+
+def _evict(db: sqlite3.Connection, scope: str, ids: Sequence[str], version: int, *, erased: bool) -> int:
+    if not erased:
+        return archive(db, scope, ids, version)
+    rows = _rows_of(db, scope, ids, pinned=False)
+    erase(db, scope, rows, version)
+    return len(rows)
+
+
+def _rows_of(db: sqlite3.Connection, scope: str, ids: Sequence[str], *, pinned: bool) -> list[int]:
+    return [
+        row
+        for some in _pieces(ids)
+        for (row,) in db.execute(
+            f"SELECT row FROM memories WHERE scope = ? AND (? OR NOT pinned) AND id IN ({_marks(some)})",
+            (scope, pinned, *some),
+        )
+    ]
 
 
 def _row_of(db: sqlite3.Connection, scope: str, id: str) -> int:

@@ -14,11 +14,15 @@ from typing import Any
 
 from shared_core.records import Memory
 from shared_core.storage.base import Access, NewMemory
+from shared_core.storage.upkeep import WholeMemory
 
 COLUMNS = (
     "id, text, scope, role, speaker, session, tags, importance, at, created_at, last_accessed, access_count, "
     "subject, pinned, status, metadata"
 )
+
+FEED = 10_000
+"""Changes of a scope for which erased rows are told one by one; an index that is further behind starts anew."""
 
 
 def decoded(columns: Sequence[Any]) -> Memory:
@@ -57,6 +61,44 @@ def insert(db: sqlite3.Connection, item: NewMemory, version: int) -> int:
     if source is not None:
         db.execute("INSERT INTO sources (memory, session, node) VALUES (?, ?, ?)", (row, source.session, source.node))
     return row
+
+
+def insert_whole(db: sqlite3.Connection, item: WholeMemory, version: int, *, model: str | None) -> int:
+    """Add one row as it was elsewhere, evidence, status and sources too; vectors only where ``model`` made them."""
+    ours = item.vectors is not None and item.embedder == model
+    new = NewMemory(
+        memory=item.memory, merge_key=item.merge_key, terms=item.terms,
+        embedder=item.embedder if ours else None, vectors=item.vectors if ours else None,
+    )  # fmt: skip
+    row = insert(db, new, version)
+    db.execute("UPDATE memories SET evidence = ?, everywhere = ? WHERE row = ?", (item.evidence, item.everywhere, row))
+    db.executemany(
+        "INSERT OR IGNORE INTO sources (memory, session, node) VALUES (?, ?, ?)",
+        ((row, source.session, source.node) for source in item.sources),
+    )
+    return row
+
+
+def archive(db: sqlite3.Connection, scope: str, ids: Iterable[str], version: int) -> int:
+    """Take memories out of every recall; one that was pinned meanwhile stays. Return how many went."""
+    return db.executemany(
+        "UPDATE memories SET status = 'archived', version = ? "
+        "WHERE scope = ? AND id = ? AND NOT pinned AND status <> 'archived'",
+        ((version, scope, id) for id in ids),
+    ).rowcount
+
+
+def erase(db: sqlite3.Connection, scope: str, rows: Iterable[int], version: int) -> None:
+    """Erase rows, leaving their numbers for other processes; what one of them had replaced is told so too."""
+    for row in rows:
+        db.execute(
+            "UPDATE memories SET version = ? WHERE row IN (SELECT memory FROM successions WHERE successor = ?)",
+            (version, row),
+        )
+        db.execute("INSERT OR IGNORE INTO dropped (scope, version, memory) VALUES (?, ?, ?)", (scope, version, row))
+        db.execute("DELETE FROM memories WHERE row = ?", (row,))
+    if db.execute("DELETE FROM dropped WHERE scope = ? AND version <= ?", (scope, version - FEED)).rowcount:
+        db.execute("UPDATE scopes SET floor = max(floor, ?) WHERE scope = ?", (version - FEED, scope))
 
 
 def strengthen(
