@@ -115,7 +115,7 @@ class Settings:
     max_memories: int | None = None
     max_bytes: int | None = None
     retention: tuple[Retention, ...] = ()
-    zone: tzinfo = UTC
+    zone: tzinfo | str = UTC
     recall: RecallWeights = field(default_factory=RecallWeights)
     recall_k: int = 8
     recall_time_scale: float = 30 * DAY_SECONDS

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import tzinfo
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -85,7 +87,7 @@ def _score(
     now: float,
 ) -> _Found:
     cosines = None if vector is None else index.cosines(vector)[positions]
-    read = analyse(query, speakers=index.speakers, now=now, zone=store.settings.zone)
+    read = analyse(query, speakers=index.speakers, now=now, zone=cast(tzinfo, store.settings.zone))
 
     def texts_of(ids: Sequence[str]) -> list[str]:
         return [memory.text if memory else "" for memory in store.rows.get(scope, ids)]
