@@ -191,7 +191,8 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             return _kept(own[-1])
 
         found = calls.run(self._memory, name, request.tool_call["args"], execute, scope=self._owner(request))
-        return own[-1] if own else convert.tool_message(found, request.tool_call)
+        kept = own[-1] if own else convert.tool_message(found, request.tool_call)
+        return handler(request) if kept is None else kept  # a row that another hand wrote: as if there were none
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
@@ -207,7 +208,8 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             return _kept(own[-1])
 
         found = await calls.arun(self._memory, name, request.tool_call["args"], execute, scope=self._owner(request))
-        return own[-1] if own else convert.tool_message(found, request.tool_call)
+        kept = own[-1] if own else convert.tool_message(found, request.tool_call)
+        return await handler(request) if kept is None else kept
 
     def _owner(self, request: ToolCallRequest) -> str:
         note = self._note(request.state)

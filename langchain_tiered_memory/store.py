@@ -27,7 +27,7 @@ from langgraph.store.base import (
 from langchain_tiered_memory import store_items as items
 from langchain_tiered_memory.owner import Named, scope_of
 from langchain_tiered_memory.store_items import Record
-from shared_core import Blob, InvalidInput, TieredMemory, check_memory, open_again
+from shared_core import Blob, DuplicateId, InvalidInput, TieredMemory, check_memory, open_again
 
 _BORN: Final = 0.0  # a clock that is set back must not hide what was stored; the times of an item are in its record
 
@@ -144,9 +144,16 @@ class TieredStore(BaseStore):
             return
         self._write(scope, op.namespace, {op.key: record}, now)
         texts = [] if op.index is False else items.texts(record.value, self._fields if op.index is None else op.index)
-        if texts:
-            tags = [items.tag(op.namespace[:i]) for i in range(len(op.namespace) + 1)]
-            self._memory.remember("\n".join(texts), id=name, scope=items.beside(scope), role="item", tags=tags)
+        if not texts:
+            return
+        tags = [items.tag(op.namespace[:i]) for i in range(len(op.namespace) + 1)]
+        while True:
+            try:
+                self._memory.remember("\n".join(texts), id=name, scope=items.beside(scope), role="item", tags=tags)
+            except DuplicateId:  # another put of the same key came between: the later one's text stays
+                self._memory.long_term.forget(name, scope=items.beside(scope))
+            else:
+                return
 
     def _write(self, scope: str, namespace: tuple[str, ...], records: dict[str, Record], now: float) -> None:
         blobs = [

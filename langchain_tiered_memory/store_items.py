@@ -76,8 +76,10 @@ def record(raw: bytes) -> Record | None:
     """The record again; None for bytes that are none."""
     try:
         value, created, updated, ttl = json.loads(raw)
-        return Record(value, float(created), float(updated), ttl) if isinstance(value, dict) else None
-    except (ValueError, TypeError, RecursionError):
+        found = Record(value, float(created), float(updated), None if ttl is None else float(ttl))
+        _time(found.created), _time(found.updated)  # what no clock shows was not written here
+        return found if isinstance(value, dict) else None
+    except (ValueError, TypeError, OverflowError, OSError, RecursionError):
         return None
 
 

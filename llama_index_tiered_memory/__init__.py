@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from shared_core import MissingExtra
 
 if TYPE_CHECKING:
+    from llama_index_tiered_memory.agent_memory import TieredAgentMemory
     from llama_index_tiered_memory.agent_tools import memory_tools
     from llama_index_tiered_memory.async_chat_store import TieredAsyncChatStore
     from llama_index_tiered_memory.chat_store import TieredChatStore
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from llama_index_tiered_memory.tools import cached_tools
 
 _HOME = {
+    "TieredAgentMemory": "agent_memory",
     "TieredAsyncChatStore": "async_chat_store",
     "TieredChatStore": "chat_store",
     "TieredKVStore": "kv_store",
@@ -31,6 +33,7 @@ _HOME = {
 }
 
 __all__ = [
+    "TieredAgentMemory",
     "TieredAsyncChatStore",
     "TieredChatStore",
     "TieredKVStore",

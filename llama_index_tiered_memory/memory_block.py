@@ -48,7 +48,8 @@ class TieredMemoryBlock(BaseMemoryBlock[str]):
     cache from the first byte. User and assistant texts are remembered when ``Memory`` asks for its blocks (each
     step of an agent does) and when it flushes; tool messages never. What stands in the prompt anyway is not
     recalled, and within a turn the block stays the same. One block serves any number of sessions. Reading never
-    fails an agent's turn; what could not be written is kept and written with the next call.
+    fails an agent's turn; what could not be written is kept and written with the next call. A message beyond
+    ``Settings.max_text_bytes`` is neither logged nor remembered, and keeps no other out.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -107,7 +108,7 @@ class TieredMemoryBlock(BaseMemoryBlock[str]):
         if session is not None:
             self._follow(plain, session, scope, flushed=True)
             return
-        said = [message for message in plain if is_said(message)]
+        said = [message for message in plain if is_said(message) and self._fits(message)]
         self.memory.remember_many([{"text": text_of(m), "role": m["role"]} for m in said], scope=scope)
 
     def _follow(self, stretch: list[Message], session: str, scope: str, *, flushed: bool = False) -> list[str]:
@@ -117,13 +118,19 @@ class TieredMemoryBlock(BaseMemoryBlock[str]):
         """
         with self._lock:
             earlier = self._unwritten.pop((scope, session), [])
+        shown = [*earlier, *stretch]
+        kept = list(filter(self._fits, shown))  # what is too large today will be so tomorrow: the rest must not wait
         try:
-            return self.memory.turns.follow([*earlier, *stretch], session=session, scope=scope)
+            nodes = self.memory.turns.follow(kept, session=session, scope=scope)
+            return nodes if len(kept) == len(shown) else []
         except (TieredMemoryError, OSError) as error:
             _log.warning("the conversation could not be written, it is tried again with the next call: %s", error)
             with self._lock:
                 self._unwritten[scope, session] = [*earlier, *stretch] if flushed else earlier
             return []
+
+    def _fits(self, message: Message) -> bool:
+        return len(text_of(message).encode("utf-8", "replace")) <= self.memory.settings.max_text_bytes
 
     def _freeze(self, key: tuple[str, str], node: str, turn: Turn) -> None:
         with self._lock:

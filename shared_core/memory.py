@@ -20,6 +20,7 @@ from shared_core.errors import InvalidInput, ScopeRequired, open_again
 from shared_core.long_term import LongTerm
 from shared_core.mid_term.context import Context
 from shared_core.mid_term.response_cache import ResponseCache
+from shared_core.mid_term.sizing import Sizing
 from shared_core.mid_term.tool_cache import ToolCache
 from shared_core.off_loop import off_loop
 from shared_core.records import CheckReport, Hit, Memory, Receipt, SweepReport
@@ -74,6 +75,7 @@ class TieredMemory:
         self.responses = ResponseCache(
             settings=self.settings, clock=clock, blobs=blobs, scope_of=self.scope_of, ids=self._ids
         )
+        self._sizing = Sizing(self.settings)
         self.prompts = Prompts(settings=self.settings, clock=clock, scope_of=self.scope_of)
         self.turns = Turns(self.long_term, self.context, settings=self.settings, scope_of=self.scope_of)
 
@@ -187,7 +189,10 @@ class TieredMemory:
 
     def forget(self, ids: str | Iterable[str], *, scope: str | None = None) -> int:
         """Erase memories; return how many there were. Answers cached for the scope are not replayed after it."""
-        return self.long_term.forget(ids, scope=scope)
+        wanted = [ids] if isinstance(ids, str) else list(ids)
+        if wanted:
+            self.responses.bump(self.scope_of(scope))  # before: a process that dies in between replays nothing
+        return self.long_term.forget(wanted, scope=scope)
 
     def supersede(self, id: str, text: str, *, scope: str | None = None) -> Memory:
         """Put a new text in the place of a memory; the old one stays readable with ``recall(as_of=…)``."""
@@ -265,13 +270,14 @@ class TieredMemory:
     # -- mid term ----------------------------------------------------------------------------------
 
     def context(self, session: str, *, scope: str | None = None) -> Context:
-        """The conversation of a session: append, snapshot, rewind, branch, history."""
+        """The conversation of a session: append, snapshot, rewind, branch, history, window."""
         return Context(
             self.storage.logs,
             arguments.name("session", session),
             scope=self.scope_of(scope),
             clock=self.clock,
             ids=self._ids,
+            sizing=self._sizing,
             rewound=self.tools.rewound,
         )
 
@@ -285,7 +291,11 @@ class TieredMemory:
         """What was found, saved and evicted since opening, per tier."""
         return {
             "short_term": self.prompts.stats(),
-            "mid_term": {"tools": self.tools.stats(), "responses": self.responses.stats(), "context": {}},
+            "mid_term": {
+                "tools": self.tools.stats(),
+                "responses": self.responses.stats(),
+                "context": dict(self._sizing.counts),
+            },
             "long_term": {
                 **self.long_term.stats(),
                 "recall_failures": self.turns.counts["recall_failures"],

@@ -1,4 +1,4 @@
-"""Messages as plain dicts, in Anthropic or OpenAI shape: reading their text, and copying them.
+"""Messages as plain dicts, in Anthropic or OpenAI shape: their text, their tool calls and results, their tokens.
 
 No trimming and no storage here. A message is ``{"role": …, "content": str | list of blocks | None, …}``.
 """
@@ -6,12 +6,16 @@ No trimming and no storage here. A message is ``{"role": …, "content": str | l
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from shared_core.errors import InvalidInput
 
 Message = dict[str, Any]
+
+IMAGE_TOKENS = 1_600
+"""What an image is taken to cost: as much as one of 1 568 pixels a side with Anthropic, more than with OpenAI."""
+_CHARACTERS_A_TOKEN_OF_A_FILE = 32  # a page of a PDF is some 100 000 characters of base64 and some 3 000 tokens
 
 
 def copied(message: object) -> Message:
@@ -67,12 +71,13 @@ def is_system(message: Mapping[str, Any]) -> bool:
 
 
 def tool_calls(message: Mapping[str, Any]) -> list[str]:
-    """The ids of the tool calls that an assistant message makes, in order, in either shape."""
+    """The ids of the tool calls that an assistant message makes, each once, in order, in either shape."""
     if message.get("role") != "assistant":
         return []
     blocks = [str(block.get("id")) for block in _blocks(message) if block.get("type") == "tool_use"]
     listed = message.get("tool_calls") or []
-    return blocks + [str(call.get("id")) for call in listed if isinstance(call, Mapping)]
+    # Some writers put a call in both places.
+    return list(dict.fromkeys(blocks + [str(call.get("id")) for call in listed if isinstance(call, Mapping)]))
 
 
 def tool_results(message: Mapping[str, Any]) -> list[str]:
@@ -85,8 +90,13 @@ def tool_results(message: Mapping[str, Any]) -> list[str]:
 
 
 def starts_turn(message: Mapping[str, Any]) -> bool:
-    """Whether a user speaks here: a user message that answers no tool call."""
-    return message.get("role") == "user" and not tool_results(message)
+    """Whether a user speaks here: a user message with content that answers no tool call."""
+    return message.get("role") == "user" and bool(message.get("content")) and not tool_results(message)
+
+
+def is_empty(message: Mapping[str, Any]) -> bool:
+    """Whether nothing is in it, neither content nor a call nor a result: providers refuse such a message."""
+    return not (message.get("content") or tool_calls(message) or tool_results(message))
 
 
 def without_thinking(message: Message) -> Message:
@@ -97,12 +107,69 @@ def without_thinking(message: Message) -> Message:
     return {**message, "content": kept}
 
 
+def count_message(message: Mapping[str, Any], count: Callable[[str], int]) -> int:
+    """The tokens of a message: one call of ``count`` with all its text, and a constant for each image or file.
+
+    The text is everything a provider reads: what is said, thought, called (names, and arguments as JSON)
+    and answered. Base64 is not text: an image costs ``IMAGE_TOKENS``, another file that or more, by its size.
+    """
+    texts: list[str] = []
+    tokens = sum(_rendered(message.get("content"), texts))
+    texts += [str(message[name]) for name in ("name", "tool_call_id", "refusal") if message.get(name)]
+    for call in [*(message.get("tool_calls") or ()), *filter(None, [message.get("function_call")])]:
+        texts.append(call if isinstance(call, str) else _json(call))
+    return tokens + count("\n".join(texts))
+
+
+def _rendered(content: Any, texts: list[str]) -> Iterator[int]:
+    """Add the text of content or blocks to ``texts``; yield the tokens of what is no text."""
+    for block in content if isinstance(content, list) else [content]:
+        if isinstance(block, str):
+            texts.append(block)
+        if not isinstance(block, Mapping):
+            continue
+        kind = str(block.get("type"))
+        if kind == "text":
+            texts.append(str(block.get("text", "")))
+        elif kind == "thinking":
+            texts.append(str(block.get("thinking") or block.get("content") or ""))
+        elif kind == "redacted_thinking":  # thinking that only the provider can read
+            yield len(str(block.get("data", ""))) // 4
+        elif kind == "tool_use":
+            texts.append(f"{block.get('id')} {block.get('name')} {_json(block.get('input'))}")
+        elif kind == "tool_result":
+            texts.append(str(block.get("tool_use_id")))
+            yield from _rendered(block.get("content"), texts)
+        elif "image" in kind:
+            yield IMAGE_TOKENS
+        else:
+            text = _json(block)
+            if kind in _FILES and not _is_text_source(block):
+                yield max(IMAGE_TOKENS, len(text) // _CHARACTERS_A_TOKEN_OF_A_FILE)
+            else:  # no kind that is known here: all of it, rather too much than too little
+                texts.append(text)
+
+
+_FILES = frozenset({"document", "file", "input_file", "audio", "input_audio", "video"})
+
+
+def _is_text_source(block: Mapping[str, Any]) -> bool:
+    source = block.get("source")
+    return isinstance(source, Mapping) and source.get("type") in ("text", "content")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
 def paired(messages: Sequence[Message]) -> list[Message]:
     """The messages with every tool call answered and every result called for; what is not is left out.
 
-    The results of a call stand in the messages right after it. A call without a result, a result
-    without a call and a second result for one call are removed, and with them the thinking of that
-    message (it is bound to its whole); a message left empty goes too. Others pass as they are.
+    The results of a call stand in the messages right after it. Calls at the very end that still wait for a
+    result are left out with all that belongs to them, so that they come in whole, once the last result is
+    there. Elsewhere a call without a result, a result without a call and a second result for one call are
+    removed, and with them the thinking of that message (it is bound to its whole); a message left empty
+    goes too. Others pass as they are.
     """
     out: list[Message] = []
     at = 0
@@ -111,16 +178,24 @@ def paired(messages: Sequence[Message]) -> list[Message]:
         end = at + 1
         while calls and end < len(messages) and tool_results(messages[end]):
             end += 1
-        answered = [id for message in messages[at + 1 : end] for id in tool_results(message)]
+        group = messages[at + 1 if calls else at : end]
+        answered = {id for message in group for id in tool_results(message)}
         kept = {id for id in calls if id in answered}
+        if end == len(messages) and len(kept) < len(calls) and not any(map(text_of, map(_of_user, group))):
+            return out
         if calls:
             out += _keeping(messages[at], calls=kept, results=set())
         left = set(kept)
-        for message in messages[at + 1 if calls else at : end]:
+        for message in group:
             out += _keeping(message, calls=set(), results=left) if tool_results(message) else [message]
             left -= set(tool_results(message))
         at = end
     return out
+
+
+def _of_user(message: Message) -> Message:
+    """The message if a user's words may stand beside its results, else one without words."""
+    return message if message.get("role") == "user" else {}
 
 
 def _keeping(message: Message, *, calls: set[str], results: set[str]) -> list[Message]:

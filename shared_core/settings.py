@@ -105,8 +105,10 @@ class Settings:
     ``index_bytes`` (vectors held in memory, of all scopes; the scopes used longest ago are read again when asked for).
     Mid term: ``mid_term`` (the rule), ``cache_bytes`` and ``cache_items`` (bounds of each cache),
     ``max_entry_share`` (an entry above this share of the byte bound is not stored),
-    ``persist_caches`` (keep tool and response caches in the memory's file).
-    ``count_tokens`` counts the tokens of a text; None uses ``text.estimate_tokens``.
+    ``persist_caches`` (keep tool and response caches in the memory's file),
+    ``tool_output_characters`` (a longer tool output stands in a window as its head and tail).
+    ``count_tokens`` counts the tokens of a text; None uses ``text.estimate_tokens``. Counts of messages are
+    kept under the function's name and constants: a counter that counts differently needs another name.
     """
 
     long_term: Rule = field(default_factory=lambda: Rule(time_scale=5 * YEAR_SECONDS))
@@ -128,6 +130,7 @@ class Settings:
     cache_items: int = 100_000
     max_entry_share: float = 0.2
     persist_caches: bool = True
+    tool_output_characters: int = 16_000
     count_tokens: Callable[[str], int] | None = None
 
     def __post_init__(self) -> None:
@@ -136,7 +139,14 @@ class Settings:
         _check("Settings.recall_time_scale", self.recall_time_scale, low=0.0, open_low=True)
         for name in ("recall_k", "recall_tokens"):
             _check_whole(f"Settings.{name}", getattr(self, name), low=0)
-        for name in ("max_text_bytes", "max_windows", "index_bytes", "cache_bytes", "cache_items"):
+        for name in (
+            "max_text_bytes",
+            "max_windows",
+            "index_bytes",
+            "cache_bytes",
+            "cache_items",
+            "tool_output_characters",
+        ):
             _check_whole(f"Settings.{name}", getattr(self, name), low=1)
         for name in ("max_memories", "max_bytes"):
             if getattr(self, name) is not None:

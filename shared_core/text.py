@@ -38,14 +38,15 @@ _PIECES = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|(?P<word>[^\W_{_UNSPACED}]+
 _CJK_STOPS = re.compile("|".join(sorted(CJK_STOP_PHRASES, key=len, reverse=True)))
 SURROGATES = re.compile("[\ud800-\udfff]")
 
-_stemmer = snowballstemmer.stemmer("english")
-_stemmer_lock = threading.Lock()
+_stemmers = threading.local()  # a stemmer keeps the word it works on as its own state
 
 
 @lru_cache(maxsize=1 << 16)
 def _stem(word: str) -> str:
-    with _stemmer_lock:  # the stemmer keeps the word it works on as its own state
-        return str(_stemmer.stemWord(word))
+    stemmer = getattr(_stemmers, "english", None)
+    if stemmer is None:
+        stemmer = _stemmers.english = snowballstemmer.stemmer("english")
+    return str(stemmer.stemWord(word))
 
 
 def fold(text: str) -> str:

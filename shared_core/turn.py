@@ -1,6 +1,7 @@
-"""The path of one turn through the tiers: begin (recall), and end (log, remember). Both adapters call it.
+"""The path of one turn through the tiers: begin (recall, window), and end (log, remember). Both adapters call it.
 
     begin: recall (long term) -> one block of text for the tail of the prompt, frozen for the turn
+    window: the conversation to show (mid term), in what the limit leaves beside the room for that block
     end:   log the turn's messages (mid term) -> remember what was said, each under its node (long term)
 
 Reads fail open: a storage that cannot be read gives a turn without memories, and a counted event.
@@ -19,7 +20,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from shared_core import arguments
 from shared_core.errors import InvalidInput, TieredMemoryError
+from shared_core.forks import renew_in_child
 from shared_core.long_term import LongTerm
 from shared_core.messages import Message, already_logged, copied, is_said, text_of
 from shared_core.mid_term.context import Context
@@ -30,7 +33,10 @@ from shared_core.text import estimate_tokens, without_surrogates
 
 _log = logging.getLogger(__name__)
 TAG = "recalled_memories"
-_OWN_TAG = re.compile(rf"<(?=[^\w<>]*{TAG})", re.IGNORECASE)  # whatever stands between, visible or not
+# Our own tag, opening or closing, in any case and width, whatever invisible or other signs stand between its letters.
+_GAP = "[^\\w<>]*(?:[\u115f\u1160\u3164\uffa0][^\\w<>]*)*"  # these four are letters that show nothing
+_LETTERS = (f"[{letter}{chr(ord(letter) + 0xFEE0)}]" for letter in TAG)
+_OWN_TAG = re.compile(f"[<\uff1c\ufe64](?={_GAP}{_GAP.join(_LETTERS)})", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,11 @@ class Turns:
         self._scope_of = scope_of
         self._following = threading.Lock()
         self.counts: Counter[str] = Counter()
+        renew_in_child(self)
+
+    def after_fork_in_child(self) -> None:
+        """A lock of our own."""
+        self._following = threading.Lock()
 
     def begin(
         self,
@@ -161,6 +172,15 @@ class Turns:
             _log.warning("the log could not follow the conversation: %s", error)
             return False
         return True
+
+    def window(self, session: str, max_tokens: int, *, scope: str | None = None) -> list[Message]:
+        """The session's window under ``max_tokens``, less the room that every prompt reserves for recalled memories.
+
+        The reserve is ``Settings.recall_tokens`` whatever was recalled, so that never moves where the window
+        begins. Raises InvalidInput, StorageError.
+        """
+        room = max(arguments.count("max_tokens", max_tokens) - self._settings.recall_tokens, 0)
+        return self._context(session, scope=self._scope_of(scope)).window(room)
 
     def end(self, messages: Iterable[Message], *, session: str, scope: str | None = None) -> list[Memory]:
         """Log the turn's messages and remember every user and assistant text, one memory a message.
@@ -242,13 +262,17 @@ class Turns:
         """``rejoin`` off the event loop."""
         return await asyncio.to_thread(self.rejoin, ids, head=head, session=session, scope=scope)
 
+    async def awindow(self, session: str, max_tokens: int, *, scope: str | None = None) -> list[Message]:
+        """``window`` off the event loop."""
+        return await asyncio.to_thread(self.window, session, max_tokens, scope=scope)
+
     async def aend(self, messages: Iterable[Message], *, session: str, scope: str | None = None) -> list[Memory]:
         """``end`` off the event loop."""
         return await asyncio.to_thread(self.end, messages, session=session, scope=scope)
 
 
 def _id_of(message: Message) -> str | None:
-    own = message.get("id")
+    own = message.get("id") if isinstance(message, dict) else None  # a body that another hand wrote is no message
     return own if isinstance(own, str) else None
 
 

@@ -25,9 +25,20 @@ def kept_result(answer: Any) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def tool_message(result: Mapping[str, Any], call: Mapping[str, Any]) -> ToolMessage:
-    """A new tool message with a kept result, answering this call; its id is left to the graph."""
-    return ToolMessage(**result, tool_call_id=call["id"], name=call["name"])
+_RESULT = frozenset({"content", "artifact", "status", "additional_kwargs", "response_metadata"})
+
+
+def tool_message(result: Any, call: Mapping[str, Any]) -> ToolMessage | None:
+    """A new tool message with a kept result, answering this call; its id is left to the graph.
+
+    None for what ``kept_result`` did not make.
+    """
+    if not isinstance(result, Mapping) or set(result) != _RESULT:
+        return None
+    try:
+        return ToolMessage(**result, tool_call_id=call["id"], name=call["name"])
+    except ValueError:  # pydantic's, for a field of another type
+        return None
 
 
 def document(hit: Hit) -> Document:

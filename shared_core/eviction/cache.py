@@ -22,6 +22,7 @@ from shared_core.eviction.policies import KeepScore, named
 from shared_core.eviction.slots import Slots
 from shared_core.eviction.values import IMMUTABLE, copy_value, deep_size
 from shared_core.eviction.victims import excess, victims
+from shared_core.forks import renew_in_child
 from shared_core.records import MISS
 from shared_core.settings import Rule
 
@@ -87,10 +88,20 @@ class AttentionLRUCache:
         self._flat = self._shared - {type(MISS)} if getsizeof is deep_size else frozenset()
         self._on_evict = on_evict
         # Taken and given back by hand where it counts: ``with`` costs twice as much as the two calls.
-        self._lock = threading.RLock()
-        self._acquire, self._release = self._lock.acquire, self._lock.release
+        self._own_lock()
         self._reset()
         self._counts = dict.fromkeys(("hits", "misses", "evictions", "too_large", "no_room", "uncacheable"), 0)
+
+        renew_in_child(self)
+
+    def _own_lock(self) -> None:
+        self._lock = threading.RLock()
+        self._acquire, self._release = self._lock.acquire, self._lock.release
+
+    def after_fork_in_child(self) -> None:
+        """Start empty, with a lock of our own: another thread may have been in the middle of a change."""
+        self._own_lock()
+        self._reset()
 
     def _reset(self) -> None:
         self._index: dict[Hashable, int] = {}

@@ -7,9 +7,7 @@ score (``recall.py``), no eviction (``budget.py``, ``lifecycle.py``), no SQL (``
 from __future__ import annotations
 
 import logging
-import os
 import threading
-import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +15,7 @@ from dataclasses import replace
 
 from shared_core.embedding.base import Embedder
 from shared_core.errors import InvalidInput, StorageError
+from shared_core.forks import renew_in_child
 from shared_core.long_term.budget import ScopeRoom, needs_room, size_of
 from shared_core.long_term.draft import Draft
 from shared_core.long_term.frequencies import Frequencies
@@ -51,10 +50,12 @@ class MemoryStore:
         self._lock = threading.Lock()
         self._making_room = threading.Lock()
         self._indexes: dict[str, ScopeIndex] = {}
+        self._sizes: dict[str, int] = {}  # bytes of each index, and of all: a sum at each new scope would be felt
+        self._held = 0
         self._pending: dict[str, dict[str, Access]] = {}
         self._counts: Counter[str] = Counter()
         self.vectors = TextVectors(storage, embedder, max_windows=settings.max_windows, count=self.count)
-        _stores.add(self)
+        renew_in_child(self)
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -68,20 +69,24 @@ class MemoryStore:
             self._indexes[scope] = index  # last in the order of use
         with index.lock:
             index.take_dimension(self.vectors.dimension)
-            before = index.nbytes if index.version else 0
             self._catch_up(scope, index)
-            if index.nbytes > before:
-                self._keep_to_bound()
+            self._keep_to_bound(scope, index)
             yield index
 
-    def _keep_to_bound(self) -> None:
+    def _keep_to_bound(self, scope: str, index: ScopeIndex) -> None:
         """Let go of the indexes used longest ago while all together are too large; they are read again when asked for."""
+        size = index.nbytes
         with self._lock:
-            excess = sum(index.nbytes for index in self._indexes.values()) - self.settings.index_bytes
-            for scope in list(self._indexes)[:-1]:
-                if excess <= 0:
-                    return
-                excess -= self._indexes.pop(scope).nbytes
+            if self._indexes.get(scope) is not index or self._sizes.get(scope) == size:
+                return
+            self._held += size - self._sizes.get(scope, 0)
+            self._sizes[scope] = size
+            while self._held > self.settings.index_bytes and len(self._indexes) > 1:
+                self._let_go(next(iter(self._indexes)))
+
+    def _let_go(self, scope: str) -> None:
+        self._indexes.pop(scope, None)
+        self._held -= self._sizes.pop(scope, 0)
 
     def _catch_up(self, scope: str, index: ScopeIndex) -> None:
         if self.rows.version(scope) == index.version:
@@ -286,25 +291,13 @@ class MemoryStore:
     def forget_index(self, scope: str) -> None:
         """Drop the scope's arrays and waiting read facts from this process."""
         with self._lock:
-            self._indexes.pop(scope, None)
+            self._let_go(scope)
             self._pending.pop(scope, None)
 
     def after_fork_in_child(self) -> None:
         """Start with locks and arrays of our own; the reads that wait are the parent's to write down."""
         self._lock, self._making_room = threading.Lock(), threading.Lock()
-        self._indexes, self._pending = {}, {}
-
-
-_stores: weakref.WeakSet[MemoryStore] = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    for store in list(_stores):
-        store.after_fork_in_child()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+        self._indexes, self._pending, self._sizes, self._held = {}, {}, {}, 0
 
 
 def _joined(first: Access, then: Access) -> Access:

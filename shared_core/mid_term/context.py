@@ -1,18 +1,25 @@
-"""The conversation of one session: an append-only log with snapshots, rewind and branches.
+"""The conversation of one session: an append-only log with snapshots, rewind and branches, and its window.
 
-Messages are kept as they came. What a recall may see after a rewind is in ``long_term/view.py``.
+Messages are kept as they came. Where a window begins is in ``window.py``, what a message takes in ``sizing.py``;
+what a recall may see after a rewind is in ``long_term/view.py``.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 
 from shared_core import arguments
-from shared_core.errors import InvalidInput, open_again
+from shared_core.errors import InvalidInput, StorageError, open_again
 from shared_core.messages import Message, copied
-from shared_core.storage.base import LogNode, Logs
+from shared_core.mid_term.sizing import Sizing
+from shared_core.mid_term.window import assemble
+from shared_core.storage.base import LogNode, Logs, SizedNode, Sizes, Tail
 
+_log = logging.getLogger(__name__)
+
+_TRIES = 5  # another writer with another counter may append between counting and reading
 ROOT = "root"
 """The snapshot id of a conversation before its first message."""
 
@@ -28,6 +35,7 @@ class Context:
         scope: str,
         clock: Callable[[], float],
         ids: Callable[[], str],
+        sizing: Sizing,
         rewound: Callable[[str], object] | None = None,
     ) -> None:
         """``rewound`` is told the scope after a rewind: cached results that went back with it are untrue."""
@@ -36,6 +44,7 @@ class Context:
         self._logs = logs
         self._clock = clock
         self._ids = ids
+        self._sizing = sizing
         self._rewound = rewound
 
     def append(self, message: Message) -> str:
@@ -56,12 +65,16 @@ class Context:
 
     def write(self, nodes: list[tuple[str, Message]]) -> None:
         """Append prepared nodes wherever the conversation stands."""
-        while nodes and not self.log(nodes, head=self._logs.head(self.scope, self.session)):
+        sizes = self._sizing.sizes(nodes)
+        while nodes and not self._add(nodes, sizes, self._logs.head(self.scope, self.session)):
             pass  # another writer appended meanwhile: go after it, not beside it
 
     def log(self, nodes: list[tuple[str, Message]], *, head: str | None) -> bool:
         """Append prepared nodes if the conversation still stands at ``head``; return whether it did."""
-        return self._logs.splice(self.scope, self.session, head, nodes, self._clock(), head=head)
+        return self._add(nodes, self._sizing.sizes(nodes), head)
+
+    def _add(self, nodes: list[tuple[str, Message]], sizes: Sizes, head: str | None) -> bool:
+        return self._logs.splice(self.scope, self.session, head, nodes, self._clock(), head=head, sizes=sizes)
 
     def edit(self, change: Callable[[list[Message]], Iterable[Message]]) -> list[Message]:
         """Make the conversation what ``change`` returns for it; return it as it was before.
@@ -77,13 +90,15 @@ class Context:
             while same < min(len(before), len(after)) and before[same] == after[same]:
                 same += 1
             stem = path[same - 1].id if same else None
-            if self._logs.splice(self.scope, self.session, stem, self.prepare(after[same:]), self._clock(), head=head):
+            nodes = self.prepare(after[same:])
+            sizes = self._sizing.sizes(nodes)
+            if self._logs.splice(self.scope, self.session, stem, nodes, self._clock(), head=head, sizes=sizes):
                 return before
 
     def replace(self, messages: Iterable[Message]) -> list[str]:
         """Start over from the root with these messages; the old path stays reachable by its snapshots."""
         nodes = self.prepare(messages)
-        self._logs.replace(self.scope, self.session, nodes, self._clock())
+        self._logs.replace(self.scope, self.session, nodes, self._clock(), sizes=self._sizing.sizes(nodes))
         return [id for id, _ in nodes]
 
     def snapshot(self) -> str:
@@ -100,7 +115,59 @@ class Context:
         """A new session that shares the past up to the snapshot; its session id is ``.session``."""
         name = f"{self.session}/{self._ids()}" if session is None else session
         self._logs.branch(self.scope, self.session, _node(id), name, self._clock())
-        return Context(self._logs, name, scope=self.scope, clock=self._clock, ids=self._ids, rewound=self._rewound)
+        return Context(
+            self._logs, name, scope=self.scope, clock=self._clock, ids=self._ids, sizing=self._sizing,
+            rewound=self._rewound,
+        )  # fmt: skip
+
+    def window(self, max_tokens: int) -> list[Message]:
+        """The part of the conversation to show a model: valid in either shape, within ``max_tokens``, and stable.
+
+        System messages stand first and always stay; then whole turns, the last one always among them, beginning
+        with a user's message; every tool call has its result and every result its call. While the conversation
+        grows, so does the window, at its end only; older turns leave several at once. A tool output that is too
+        long is shown as its head and tail with the id that ``message`` fetches it by. If the system messages and
+        the last turn alone take more than ``max_tokens``, they are what is returned, and ``stats()`` counts it.
+        Each message is counted once, when it is appended; the cost does not grow with the conversation.
+        """
+        arguments.count("max_tokens", max_tokens)
+        window = assemble(self._tail(max_tokens), max_tokens, most_characters=self._sizing.most_characters)
+        self._sizing.counts["windows"] += 1
+        if window.tokens > max_tokens:
+            self._sizing.counts["over_limit"] += 1
+            _log.warning(
+                "session %r: the system messages and the last turn take about %d tokens, more than the limit of %d",
+                self.session, window.tokens, max_tokens,
+            )  # fmt: skip
+        return window.messages
+
+    def _tail(self, limit: int) -> Tail:
+        """The end of the path, after counting what another counter, or none, has counted."""
+        for _ in range(_TRIES):
+            tail = self._logs.tail(self.scope, self.session, self._sizing.name, limit)
+            if tail is not None:
+                return tail
+            missing = self._logs.unsized(self.scope, self.session, self._sizing.name)
+            sizes = Sizes(self._sizing.name, [size or self._sizing.size(n.id, n.body) for n, size in missing])
+            try:
+                self._logs.resize(self.scope, [node.id for node, _ in missing], sizes)
+            except StorageError:  # a file that cannot be written
+                break
+        return self._counted()
+
+    def _counted(self) -> Tail:
+        """The whole path, counted for this once: where counts cannot be kept, or a damaged file lost what they hang on."""
+        total = apart = 0
+        nodes = []
+        for node in self.current()[1]:
+            size = self._sizing.size(node.id, node.body)
+            total, apart = (total, apart + size.tokens) if size.apart else (total + size.tokens, apart)
+            nodes.append(SizedNode(node.id, node.body, size.tokens, total, size.apart))
+        return Tail(total, apart, tuple(node for node in nodes if node.apart), tuple(nodes))
+
+    def message(self, id: str) -> Message:
+        """The whole message under a node id or the handle of a shortened tool output. NotFound if there is none."""
+        return copied(self._logs.node(self.scope, self.session, id).body)
 
     def history(self, *, last: int | None = None) -> list[Message]:
         """Every message from the start to the head, or the ``last`` ones, unchanged, as fresh copies."""
@@ -138,6 +205,14 @@ class Context:
     async def abranch(self, id: str, *, session: str | None = None) -> Context:
         """``branch`` off the event loop."""
         return await asyncio.to_thread(self.branch, id, session=session)
+
+    async def awindow(self, max_tokens: int) -> list[Message]:
+        """``window`` off the event loop."""
+        return await asyncio.to_thread(self.window, max_tokens)
+
+    async def amessage(self, id: str) -> Message:
+        """``message`` off the event loop."""
+        return await asyncio.to_thread(self.message, id)
 
     async def ahistory(self, *, last: int | None = None) -> list[Message]:
         """``history`` off the event loop."""

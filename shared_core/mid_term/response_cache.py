@@ -10,11 +10,13 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
 from shared_core import arguments
 from shared_core.errors import InvalidInput, open_again
+from shared_core.forks import renew_in_child
 from shared_core.mid_term import exchange, tools
 from shared_core.mid_term.keys import digest
 from shared_core.mid_term.rows import Row, Rows
@@ -79,7 +81,8 @@ class ResponseCache:
         self._ttl = arguments.ttl("ttl", ttl)
         self._blobs = blobs
         self._rows = Rows(blobs, "responses", settings) if blobs is not None else None
-        self._shelf: Shelf[_Entry] = Shelf(settings, clock, policy)
+        self._new_shelf = partial(Shelf, settings, clock, policy)
+        self._shelf: Shelf[_Entry] = self._new_shelf()
         self._flights = SingleFlight()
         self._lock = threading.Lock()
         self._generations: dict[str, int] = {}
@@ -90,6 +93,12 @@ class ResponseCache:
         self._flawed: Counter[str] = Counter()
         self._saved_input = self._saved_output = 0
         self._closed = False
+        renew_in_child(self)
+
+    def after_fork_in_child(self) -> None:
+        """Start empty: another thread may have been in the middle of a change. The rows are still there."""
+        self._lock = threading.Lock()
+        self._shelf, self._asked = self._new_shelf(), {}
 
     # The public calls
 

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from shared_core.errors import StorageError
+from shared_core.forks import renew_in_child
 from shared_core.settings import Settings
 from shared_core.storage import codec
 from shared_core.storage.base import Blob, Blobs
@@ -52,6 +53,11 @@ class Rows:
         self._saves = 0
         self._cut_off = False
         self.errors = 0
+        renew_in_child(self)
+
+    def after_fork_in_child(self) -> None:
+        """A lock of our own. Events that wait are said by both: twice is once."""
+        self._lock = threading.Lock()
 
     def load(self, scope: str, key: str, now: float) -> Row | None:
         """The row, or None."""

@@ -22,6 +22,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+from shared_core.forks import renew_in_child
 from shared_core.records import MISS
 
 T = TypeVar("T")
@@ -89,6 +90,11 @@ class SingleFlight:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._flights: dict[str, _Flight] = {}
+        renew_in_child(self)
+
+    def after_fork_in_child(self) -> None:
+        """Start with no flight: those of the parent land there, and nobody here would ever hear of it."""
+        self._lock, self._flights = threading.Lock(), {}
 
     def __len__(self) -> int:
         return len(self._flights)
@@ -317,6 +323,10 @@ async def in_thread(fn: Callable[..., T], *args: Any) -> T:
     def work() -> None:
         try:
             done.set_result(fn(*args))
+        except StopIteration as error:  # no future carries one: whoever awaits it would wait for ever
+            done.set_exception(
+                RuntimeError("a function of a coroutine raised StopIteration").with_traceback(error.__traceback__)
+            )
         except BaseException as error:  # noqa: BLE001  carried to the awaiting task
             done.set_exception(error)
 

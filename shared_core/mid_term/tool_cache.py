@@ -6,6 +6,7 @@ Here is what a call goes through and which events it causes. Keys are made in ``
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ from shared_core.mid_term.invalidation import Kind, Reach
 from shared_core.mid_term.keys import arguments_key, digest
 from shared_core.mid_term.single_flight import Again, Outcome, SingleFlight, in_thread
 from shared_core.mid_term.tool_counts import ToolCounts
-from shared_core.mid_term.tool_entries import Call, ToolEntries
+from shared_core.mid_term.tool_entries import Attempt, Call, ToolEntries
 from shared_core.mid_term.tools import Event, Policy, Registered, Resources
 from shared_core.mid_term.values import Uncached
 from shared_core.records import MISS
@@ -276,7 +277,7 @@ class ToolCache:
             found = await look()
             if found is not MISS:
                 return found, Again()
-            attempt = await self._aside(disk, self._entries.begin, call)
+            attempt = await self._begun(call, disk=disk)
             try:
                 value = await run()
             except BaseException:
@@ -287,6 +288,19 @@ class ToolCache:
 
         lead: Callable[[], Any] = (lambda: self._lead(call, run)) if hop else alead
         return await _awaited(await self._flights.aserve(call.key, look, lead, self._entries.joined, hop=hop))
+
+    async def _begun(self, call: Call, *, disk: bool) -> Attempt:
+        """The attempt; if the caller is cancelled while a thread makes it, its hold is given back when it is made."""
+        making = asyncio.ensure_future(self._aside(disk, self._entries.begin, call))
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            making.add_done_callback(functools.partial(self._given_back, call))
+            raise
+
+    def _given_back(self, call: Call, making: asyncio.Future[Attempt]) -> None:
+        if not making.cancelled() and making.exception() is None:
+            self._entries.abort(call, making.result())
 
     @staticmethod
     async def _aside(disk: bool, fn: Callable[..., Any], *args: Any) -> Any:

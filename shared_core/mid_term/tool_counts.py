@@ -7,6 +7,8 @@ import threading
 from collections import Counter
 from typing import Any, Final
 
+from shared_core.forks import renew_in_child
+
 _COUNTED_CALLS: Final = 10_000
 _SHOWN_REPEATS: Final = 10
 _NAMED_TOOLS: Final = 1_000  # a model may make names up without end
@@ -23,6 +25,11 @@ class ToolCounts:
         self._bypassed: Counter[str] = Counter()
         self._warned: set[str] = set()
         self._after_close = 0
+        renew_in_child(self)
+
+    def after_fork_in_child(self) -> None:
+        """A lock of our own."""
+        self._lock = threading.Lock()
 
     def called(self, call: tuple[str, str], name: str, text: str) -> None:
         """A call, by its key and scope, with its arguments as ``text``."""

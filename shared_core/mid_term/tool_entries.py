@@ -10,10 +10,12 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from shared_core.errors import InvalidInput
 from shared_core.eviction.values import deep_size
+from shared_core.forks import renew_in_child
 from shared_core.mid_term import watch
 from shared_core.mid_term.invalidation import Generations, Hold, Kind, Reach, counter
 from shared_core.mid_term.rows import Row, Rows
@@ -66,7 +68,8 @@ class ToolEntries:
 
     def __init__(self, *, settings: Settings, clock: Callable[[], float], blobs: Blobs | None, policy: str) -> None:
         self._clock = clock
-        self._shelf: Shelf[Entry] = Shelf(settings, clock, policy)
+        self._new_shelf = partial(Shelf, settings, clock, policy)
+        self._shelf: Shelf[Entry] = self._new_shelf()
         self._generations = Generations()
         self._lock = threading.Lock()
         self._noted: set[tuple[str, str]] = set()
@@ -74,6 +77,12 @@ class ToolEntries:
         self._misses: Counter[str] = Counter()
         self._seconds_saved = 0.0
         self.rows = Rows(blobs, "tools", settings) if blobs is not None else None
+        renew_in_child(self)
+
+    def after_fork_in_child(self) -> None:
+        """Start empty: another thread may have been in the middle of a change. The rows are still there."""
+        self._lock = threading.Lock()
+        self._shelf, self._generations = self._new_shelf(), Generations()
 
     @property
     def shared(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -51,10 +52,8 @@ def freeze(value: Any, *, copy: bool = True) -> Frozen:
         return Frozen("atom", value, sys.getsizeof(value))
     if not copy:
         return Frozen("given", value, deep_size(value))
-    try:
+    with suppress(Exception):  # no plain value, or one that another thread is changing
         return thawable(codec.encode(value))
-    except InvalidInput:
-        pass
     try:
         kept = copy_value(value)
         return Frozen("copy", kept, deep_size(kept))
@@ -69,8 +68,11 @@ def thawable(raw: bytes) -> Frozen:
 
 def failed(value: Any) -> bool:
     """Whether a result says itself that it is an error: ``is_error``/``isError`` true, or ``status`` "error"."""
-    is_error, also, status = (
-        value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-        for name in ("is_error", "isError", "status")
-    )
-    return is_error is True or also is True or status == "error"
+    try:
+        is_error, also, status = (
+            value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+            for name in ("is_error", "isError", "status")
+        )
+    except Exception:  # noqa: BLE001  the value's own code runs here; what cannot be asked is not kept
+        return True
+    return is_error is True or also is True or (isinstance(status, str) and status == "error")

@@ -20,7 +20,7 @@ from typing import Any
 
 from shared_core.errors import DuplicateId, InvalidInput, NotFound, StorageError
 from shared_core.records import Memory
-from shared_core.storage.base import Access, Blob, NewMemory, Source, Storage, Succession
+from shared_core.storage.base import Access, Blob, NewMemory, Size, Sizes, Source, Storage, Succession
 
 NOW = 1_000.0
 ODD_NAMES = (
@@ -425,6 +425,60 @@ class LogsConformance:
         assert [node.id for node in storage.logs.path("a", "s", "3", last=2)] == ["2", "3"]
         assert [node.id for node in storage.logs.path("a", "s", "2")] == ["1", "2"]
         assert (storage.logs.head("a", "s"), storage.logs.path("a", "s", None)) == ("3", [])
+
+    def test_the_end_of_a_path_is_read_with_its_totals(self, storage: Storage) -> None:
+        """Turns of 2 x 5 tokens and a system message of 3 that counts apart: totals 5, 10, 10, 15, … 40."""
+        logs = storage.logs
+        begins = [Size(5, begins=True), Size(5)]
+        logs.append("a", "s", None, [("1", 1), ("2", 2)], NOW, sizes=Sizes("c", begins))
+        logs.append("a", "s", "2", [("3", 3)], NOW, sizes=Sizes("c", [Size(3, apart=True)]))
+        ids = [str(n) for n in range(4, 10)]
+        assert logs.splice("a", "s", "3", [(id, int(id)) for id in ids], NOW, head="3", sizes=Sizes("c", begins * 3))
+        assert logs.unsized("a", "s", "c") == []
+        whole = logs.tail("a", "s", "c", 100)
+        assert whole is not None
+        assert (whole.total, whole.apart, [node.id for node in whole.systems]) == (40, 3, ["3"])
+        assert [(n.id, n.body, n.tokens, n.total, n.apart) for n in whole.nodes[:4]] == [
+            ("1", 1, 5, 5, False), ("2", 2, 5, 10, False), ("3", 3, 3, 10, True), ("4", 4, 5, 15, False),
+        ]  # fmt: skip
+        for limit, first in ((23, "4"), (22, "6"), (12, "6"), (0, "6"), (43, "1"), (33, "1"), (32, "4")):
+            found = logs.tail("a", "s", "c", limit)
+            assert found is not None
+            assert [node.id for node in found.nodes] == [str(n) for n in range(int(first), 10)], limit
+            assert found.systems == whole.systems
+        empty = logs.tail("a", "nobody", "c", 10)
+        assert empty is not None
+        assert (empty.total, empty.apart, empty.systems, empty.nodes) == (0, 0, (), ())
+        logs.branch("a", "s", "3", "t", NOW)
+        branch = logs.tail("a", "t", "c", 100)
+        assert branch is not None
+        assert (branch.total, [node.id for node in branch.nodes], len(branch.systems)) == (10, ["1", "2", "3"], 1)
+
+    def test_what_a_counter_has_not_counted_is_counted_later(self, storage: Storage) -> None:
+        logs = storage.logs
+        logs.append("a", "s", None, [("1", 1), ("2", 2)], NOW)
+        logs.append("a", "s", "2", [("3", 3)], NOW, sizes=Sizes("c", [Size(7)]))
+        assert logs.tail("a", "s", "c", 10) is None
+        assert [(n.id, size) for n, size in logs.unsized("a", "s", "c")] == [("1", None), ("2", None), ("3", Size(7))]
+        assert [size for _, size in logs.unsized("a", "s", "other")] == [None, None, None]
+        logs.resize("a", ["1", "2", "3"], Sizes("c", [Size(1, begins=True), Size(2), Size(7)]))
+        found = logs.tail("a", "s", "c", 10)
+        assert found is not None
+        assert [node.total for node in found.nodes] == [1, 3, 10]
+        assert logs.tail("a", "s", "other", 10) is None
+        logs.resize("a", ["gone"], Sizes("c", [Size(1)]))
+        logs.replace("a", "s", [("4", 4)], NOW, sizes=Sizes("other", [Size(9)]))
+        again = logs.tail("a", "s", "other", 10)
+        assert again is not None
+        assert again.total == 9
+
+    def test_one_node_is_read_by_its_id(self, storage: Storage) -> None:
+        storage.logs.append("a", "s", None, [("1", {"x": 1}), ("2", 2)], NOW)
+        storage.logs.move("a", "s", "1", now=NOW)
+        assert storage.logs.node("a", "s", "2").body == 2
+        assert storage.logs.node("a", "s", "1").body == {"x": 1}
+        raises(NotFound, lambda: storage.logs.node("a", "t", "1"))
+        raises(NotFound, lambda: storage.logs.node("a", "s", "nobody"))
 
     def test_an_unknown_session_is_empty(self, storage: Storage) -> None:
         assert storage.logs.head("a", "s") is None

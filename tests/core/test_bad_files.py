@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from shared_core import DuplicateId, Retention, SchemaTooNew, StorageError, TieredMemory
+from shared_core import Blob, DuplicateId, Retention, SchemaTooNew, StorageError, TieredMemory
 from shared_core.storage.sqlite.schema import APPLICATION_ID, MIGRATIONS
 
 
@@ -109,6 +109,12 @@ def test_a_folder_is_no_file(tmp_path):
         ("importance", "high"),
         ("created_at", sqlite3.Binary(b"")),
         ("speaker", sqlite3.Binary(b"Bob")),
+        ("access_count", 1e30),
+        ("access_count", float("inf")),
+        ("access_count", 2**63 - 1),
+        ("importance", float("inf")),
+        ("importance", -1e300),
+        ("at", float("inf")),
     ],
 )
 def test_a_row_that_cannot_be_read_is_a_counted_miss(path, column, value):
@@ -287,3 +293,53 @@ def test_a_clock_set_back_breaks_nothing(open_memory, clock):
     assert memory.sweep(retention=[Retention(10.0)], dry_run=True).victims == ()  # what is from the future is not old
     receipt = memory.forget_scope("ada")
     assert (receipt.memories, receipt.at) == (2, clock.now)
+
+
+@pytest.mark.parametrize("parent", ["id", "(SELECT node FROM heads)"])
+def test_a_conversation_that_is_its_own_past_comes_to_an_end(open_memory, tmp_path, parent):
+    with open_memory() as memory:
+        context = memory.context("s")
+        context.extend([{"role": "user", "content": text} for text in ("one", "two")])
+        memory.turns.end([{"role": "user", "content": "three"}], session="s")
+        context.rewind(context.snapshot())
+    change(tmp_path / "memory.db", f"UPDATE nodes SET parent = {parent}")
+    change(tmp_path / "memory.db", "UPDATE heads SET rewound = 1")
+    memory = open_memory()
+    assert memory.context("s").history()[-1]["content"] == "three"
+    assert [hit.memory.text for hit in memory.recall("three", session="s")] == ["three"]
+
+
+@pytest.mark.parametrize(("column", "value"), [("successor", "'x'"), ("at", "'x'"), ("successor", "1e30")])
+def test_a_succession_that_another_hand_wrote_is_passed_over(open_memory, tmp_path, column, value):
+    with open_memory() as memory:
+        memory.remember("Ada lives in Rome.", subject="home")
+        memory.remember("Ada lives in Oslo.", subject="home")
+    change(tmp_path / "memory.db", f"UPDATE successions SET {column} = {value}")
+    assert "Ada lives in Oslo." in {hit.memory.text for hit in open_memory().recall("Where does Ada live?")}
+
+
+@pytest.mark.parametrize("value", ["'abc'", "-7", str(2**63 - 1)])
+@pytest.mark.parametrize("column", ["version", "floor"])
+def test_a_damaged_count_of_changes_is_an_error_by_name_and_a_turn_goes_on_without(path, column, value):
+    change(path, f"UPDATE scopes SET {column} = {value}")
+    with open_plain(path) as memory:
+        with pytest.raises(StorageError, match="damaged"):
+            memory.recall("fact")
+        assert memory.turns.begin("fact").block == ""
+
+
+@pytest.mark.parametrize("value", [5, 2**40, "text"])
+def test_a_stored_value_that_is_no_bytes_is_a_counted_miss_and_takes_no_room(open_memory, tmp_path, value):
+    with open_memory() as memory:
+        memory.storage.blobs.put("ada", "n", [Blob("k", b"v", 0.0)])
+    change(tmp_path / "memory.db", "UPDATE blobs SET value = ?", value)
+    memory = open_memory()
+    assert memory.storage.blobs.get("ada", "n", ["k"], now=0.0) == [None]
+    assert memory.stats()["long_term"]["unreadable_rows"] == 1
+
+
+def test_a_damaged_name_of_the_model_is_an_error_by_name(open_memory, tmp_path):
+    open_memory().close()
+    change(tmp_path / "memory.db", "INSERT OR REPLACE INTO meta VALUES ('embedder', '[]')")
+    with pytest.raises(StorageError, match="embedder is damaged"):
+        open_memory()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared_core import NotFound, TieredMemory
+from shared_core import NotFound, Settings, TieredMemory
 from shared_core.storage.base import Source
 
 
@@ -46,6 +46,36 @@ def test_the_story_of_a_rewind(memory):
     assert seen(memory, "s") == {"Ada lives in Paris.", "Ada lives in Rome."}
     window.rewind("root")
     assert seen(memory, "s") == set()
+
+
+def test_the_story_of_a_rewind_through_whole_turns(open_memory):
+    """Tell a fact, branch off, contradict it, rewind: the first is recalled, the second not; resumed, it is back.
+
+    The window shows the last turn alone, so that what was told can only come from recall.
+    """
+    memory = open_memory(settings=Settings(recall_tokens=200))
+
+    def turn(session, text):
+        block = memory.turns.begin(text, session=session, shown_texts=[text]).block
+        memory.turns.end([said("user", text), said("assistant", "I see.")], session=session)
+        assert [m["content"] for m in memory.turns.window(session, 200)] == [text, "I see."]
+        return block
+
+    turn("s", "I live in Paris.")
+    told = memory.context("s").snapshot()
+    turn("s", "No, I live in Rome now.")
+    contradicted = memory.context("s").snapshot()
+    memory.context("s").rewind(told)
+    assert memory.turns.window("s", 200) == [said("user", "I live in Paris."), said("assistant", "I see.")]
+    block = turn("s", "Where do I live?")
+    assert "Paris" in block
+    assert "Rome" not in block
+    memory.context("s").rewind(contradicted)
+    assert memory.turns.window("s", 200)[0] == said("user", "No, I live in Rome now.")
+    assert "Rome" in turn("s", "Where do I live now?")
+    branch = memory.context("s").branch(told)
+    block = turn(branch.session, "Do I live where?")
+    assert "Paris" in block
 
 
 def test_every_session_is_seen_on_its_own_path_from_anywhere(memory):

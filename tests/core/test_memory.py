@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared_core import (
+    MISS,
     Closed,
     DuplicateId,
     InvalidInput,
@@ -764,3 +765,26 @@ def test_an_index_does_not_keep_what_was_deleted(open_memory):
     assert texts(memory.recall("fact")) == ["the last fact"]
     with memory.long_term._store.current("ada") as index:
         assert index.n <= 2_000
+
+
+def test_a_forget_that_ends_half_way_replays_no_answer_built_on_the_memory(open_memory):
+    memory = open_memory()
+    kept = memory.remember("Ada's door code is 4711.")
+    request = {"messages": [{"role": "user", "content": "What is the code?"}]}
+    memory.responses.put(request, {"content": "4711"})
+
+    class DiskFullError(Exception):
+        pass
+
+    def fails(*_, **__):
+        raise DiskFullError
+
+    whole, memory.long_term.forget = memory.long_term.forget, fails
+    with pytest.raises(DiskFullError):
+        memory.forget(kept.id)
+    assert memory.responses.get(request) is MISS
+    memory.responses.put(request, {"content": "4711"})
+    memory.long_term.forget = whole
+    assert memory.forget(kept.id) == 1
+    assert memory.responses.get(request) is MISS
+    assert memory.forget([]) == 0

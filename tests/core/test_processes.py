@@ -2,11 +2,13 @@
 
 import json
 import os
+import signal
 import sqlite3
 import struct
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -103,6 +105,15 @@ for number in range(rounds):
             assert report.ok, report
 print(json.dumps([sorted(there), len(gone)]))
 """
+
+TALKING = (
+    START
+    + """
+for i in range(10**6):
+    memory.context("s").append({"role": ("user", "assistant")[i % 2], "content": f"message {i}"})
+    print(i, flush=True)
+"""
+)
 
 
 def run(script, *arguments, **options):
@@ -276,6 +287,23 @@ def test_what_was_acknowledged_before_any_of_a_hundred_kills_is_there_whole(tmp_
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_the_last_message_that_was_appended_before_a_kill_is_in_the_window(open_memory, tmp_path):
+    open_memory().close()
+    writer = run(TALKING, tmp_path / "memory.db", stdout=subprocess.PIPE)
+    for line in writer.stdout:
+        if int(line) >= 20:
+            writer.send_signal(signal.SIGKILL)
+            break
+    acknowledged = int(line) + len(writer.stdout.readlines())
+    writer.wait()
+    writer.stdout.close()
+    context = open_memory().context("s")
+    said = [message["content"] for message in context.history()]
+    assert said == [f"message {i}" for i in range(len(said))]
+    assert len(said) - acknowledged in (1, 2), "at most one whose acknowledgement was on its way"
+    assert context.window(100_000) == context.history()
+
+
 def test_a_forked_process_opens_its_own_and_both_go_on(open_memory, tmp_path):
     memory = open_memory(ids=None)
     memory.remember("before the fork")
@@ -336,3 +364,76 @@ def test_vectors_that_could_not_be_written_wait_for_the_next_recall(open_memory,
     memory.recall("tea")
     memory.close()
     assert check_agreement(tmp_path / "memory.db") == {"1"}
+
+
+def in_a_fork(work, seconds=20.0):
+    """The exit code of a forked child that does the work; None if it did not come to an end."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_a_fork_does_not_wait_for_a_call_that_only_its_parent_will_end(open_memory):
+    memory = open_memory()
+    memory.tools.register("slow")
+    began, may_end = threading.Event(), threading.Event()
+
+    def slow(x):
+        began.set()
+        may_end.wait(30)
+        return x
+
+    leader = threading.Thread(target=lambda: memory.tools.call("slow", {"x": 1}, slow))
+    leader.start()
+    began.wait(30)
+    try:
+        assert in_a_fork(lambda: memory.tools.call("slow", {"x": 1}, lambda x: x)) == 0
+    finally:
+        may_end.set()
+        leader.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_a_fork_in_the_middle_of_other_threads_work_can_do_all_of_it_itself(open_memory):
+    memory = open_memory(ids=None)
+    memory.tools.register("read")
+    memory.tools.register("write", cacheable=False)
+    stop = threading.Event()
+
+    def work(name, n):
+        memory.tools.call("read", {"n": n % 9}, lambda n: n)
+        memory.tools.call("write", {"n": n}, lambda n: n)
+        memory.responses.call({"messages": [{"role": "user", "content": str(n % 9)}]}, lambda: {"content": "yes"})
+        memory.turns.follow([{"role": "user", "content": f"{name} {n}"}], session=name)
+        memory.recall(name)
+
+    def keep_on(name):
+        n = 0
+        while not stop.is_set():
+            n += 1
+            work(name, n)
+
+    threads = [threading.Thread(target=keep_on, args=(f"t{i}",)) for i in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        assert [in_a_fork(lambda: work("child", 0)) for _ in range(6)] == [0] * 6
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()

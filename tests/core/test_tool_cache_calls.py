@@ -5,6 +5,7 @@ import copy
 import functools
 import threading
 
+import numpy as np
 import pytest
 
 from shared_core.errors import InvalidInput, ScopeRequired
@@ -425,3 +426,28 @@ def test_results_in_different_forms_stand_beside_each_other_and_go_together(cloc
     cache.invalidate("read", {"id": 1})
     assert cache.call("read", {"id": 1}, lambda id: "executed again", form="one") == "executed again"
     assert cache.call("read", {"id": 1}, lambda id: "executed again", form="other") == "executed again"
+
+
+class Detached:
+    """A value whose own code raises when it is looked at."""
+
+    @property
+    def status(self):
+        raise RuntimeError("the session is closed")
+
+
+@pytest.mark.parametrize("make", [lambda: {"status": np.arange(3)}, Detached, lambda: {"status": {"error"}}])
+def test_a_result_that_cannot_be_asked_whether_it_failed_reaches_the_caller_all_the_same(tools, make):
+    value = make()
+    assert tools.call("search", {"q": 1}, lambda q: value) is value
+
+
+async def test_a_plain_tool_that_raises_stop_iteration_hangs_nobody(tools):
+    tools.register("write", cacheable=False)
+
+    def stopping(q):
+        raise StopIteration(q)
+
+    for name in ("write", "search"):
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await asyncio.wait_for(tools.acall(name, {"q": 1}, stopping), 10)

@@ -41,10 +41,12 @@ class SQLiteBlobs:
     def _read(self, row: sqlite3.Row) -> Blob | None:
         key, value, created_at, expires_at, tags = row
         try:
-            return Blob(key, bytes(value), float(created_at), expires_at, tuple(json.loads(tags)))
-        except (ValueError, TypeError):
-            self._connections.count_unreadable()
-            return None
+            if isinstance(value, bytes):  # bytes() of a number would be as many zero bytes
+                return Blob(key, value, float(created_at), expires_at, tuple(json.loads(tags)))
+        except (ValueError, TypeError, RecursionError):
+            pass
+        self._connections.count_unreadable()
+        return None
 
     def put(self, scope: str, namespace: str, blobs: Sequence[Blob], *, durable: bool = False) -> None:
         """Insert or replace all of them in one transaction."""

@@ -2,8 +2,8 @@
 
 Readers take a connection of their own from a pool and are never held up by a writer (WAL). Writers
 queue on one lock in the process and on ``BEGIN IMMEDIATE`` between processes. ``":memory:"`` is one
-connection, used by one thread at a time. SQLite must not be carried over a fork: idle connections
-are closed before one, and both sides open their own again.
+connection, used by one thread at a time. SQLite must not be carried over a fork: before one, readers
+and writers come to their end and all connections are closed, and both sides open their own again.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from shared_core.errors import Closed, InvalidInput, StorageError
 from shared_core.storage.sqlite import schema
 
 BUSY_SECONDS = 60.0
+_FORK_SECONDS = 5.0  # how long a fork waits for reads under way; SQLite's own locks must be free in the child
 _SMALLEST = 512  # bytes of the smallest page
 _DAMAGED = " (the file is damaged or no tiered-memory file; restore a copy, or open another path)"
 
@@ -36,6 +37,9 @@ class Connections:
         self._immutable = False
         self._lock = threading.RLock()
         self._count_lock = threading.Lock()
+        self._quiet = threading.Condition(self._count_lock)
+        self._reading = 0
+        self._forking = False
         self._unreadable = 0
         self._idle: list[sqlite3.Connection] = []
         self._writer: sqlite3.Connection | None = None
@@ -62,7 +66,7 @@ class Connections:
             with self._lock, _translated(self.location):
                 yield self._own_writer()
             return
-        with _translated(self.location):
+        with _translated(self.location), self._counted_reading():
             db = self._take()
             try:
                 db.execute("BEGIN")
@@ -142,20 +146,40 @@ class Connections:
         for db in idle:
             db.close()
 
+    @contextmanager
+    def _counted_reading(self) -> Iterator[None]:
+        with self._quiet:
+            while self._forking:
+                self._quiet.wait()
+            self._reading += 1
+        try:
+            yield
+        finally:
+            with self._quiet:
+                self._reading -= 1
+                self._quiet.notify_all()
+
     def before_fork(self) -> None:
-        """Close idle connections: a child must not inherit what SQLite knows of this process's locks."""
+        """Close all connections: a child must not inherit what SQLite knows of this process's locks, nor a held one."""
         self._lock.acquire()
+        with self._quiet:
+            self._forking = True
+            self._quiet.wait_for(lambda: not self._reading, _FORK_SECONDS)
         if not self.in_memory:
             self._close_idle()
 
     def after_fork_in_parent(self) -> None:
         """Go on as before."""
+        with self._quiet:
+            self._forking = False
+            self._quiet.notify_all()
         self._lock.release()
 
     def after_fork_in_child(self) -> None:
         """Start with locks of our own. A read that another thread was in the middle of is not ours to close."""
         self._lock, self._count_lock = threading.RLock(), threading.Lock()
-        self._forked = True
+        self._quiet = threading.Condition(self._count_lock)
+        self._reading, self._forking, self._forked = 0, False, True
 
     def _open_first(self) -> None:
         with _translated(self.location):

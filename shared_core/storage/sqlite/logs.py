@@ -11,8 +11,9 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from shared_core.errors import InvalidInput, NotFound
-from shared_core.storage.base import LogNode
+from shared_core.errors import InvalidInput, NotFound, StorageError
+from shared_core.storage.base import LogNode, Size, Sizes, Tail
+from shared_core.storage.sqlite import sizes as sizing
 from shared_core.storage.sqlite.connection import Connections
 
 _PATH = """WITH RECURSIVE path (id, parent, depth, hash, created_at, steps) AS (
@@ -20,6 +21,7 @@ _PATH = """WITH RECURSIVE path (id, parent, depth, hash, created_at, steps) AS (
     UNION ALL
     SELECT n.id, n.parent, n.depth, n.hash, n.created_at, p.steps + 1
     FROM path p JOIN nodes n ON n.scope = :scope AND n.id = p.parent WHERE p.steps < :last
+        AND n.depth < p.depth  -- always so; were it not, a parent that is its own child would never end
 )"""
 _ALL = 2**62
 
@@ -36,12 +38,19 @@ class SQLiteLogs:
             return _head(db, scope, session)
 
     def append(
-        self, scope: str, session: str, parent: str | None, nodes: Sequence[tuple[str, Any]], now: float
+        self,
+        scope: str,
+        session: str,
+        parent: str | None,
+        nodes: Sequence[tuple[str, Any]],
+        now: float,
+        *,
+        sizes: Sizes | None = None,
     ) -> None:
         """Add a chain under ``parent`` and move the head to its end."""
         with self._connections.write() as db:
             off_path = parent != _head(db, scope, session)
-            _append(db, scope, session, parent, nodes, now, rewound=off_path)
+            _append(db, scope, session, parent, nodes, now, sizes, rewound=off_path)
 
     def move(self, scope: str, session: str, node: str | None, *, now: float) -> None:  # noqa: ARG002 - for backends that keep times
         """Move the head to a node that the session's tree holds."""
@@ -52,12 +61,14 @@ class SQLiteLogs:
                 )
             _set_head(db, scope, session, node, rewound=node != _head(db, scope, session))
 
-    def replace(self, scope: str, session: str, nodes: Sequence[tuple[str, Any]], now: float) -> None:
+    def replace(
+        self, scope: str, session: str, nodes: Sequence[tuple[str, Any]], now: float, *, sizes: Sizes | None = None
+    ) -> None:
         """Start a new path from the root."""
         with self._connections.write() as db:
             rewound = _head(db, scope, session) is not None
             _set_head(db, scope, session, None, rewound=rewound)
-            _append(db, scope, session, None, nodes, now, rewound=rewound)
+            _append(db, scope, session, None, nodes, now, sizes, rewound=rewound)
 
     def splice(
         self,
@@ -68,13 +79,14 @@ class SQLiteLogs:
         now: float,
         *,
         head: str | None,
+        sizes: Sizes | None = None,
     ) -> bool:
         """Make ``nodes`` all that follows ``after``, if the head is still ``head``."""
         with self._connections.write() as db:
             if _head(db, scope, session) != head:
                 return False
             _set_head(db, scope, session, after, rewound=after != head)
-            _append(db, scope, session, after, nodes, now, rewound=False)
+            _append(db, scope, session, after, nodes, now, sizes, rewound=False)
             _erase(db, scope, head, after)
             return True
 
@@ -103,9 +115,37 @@ class SQLiteLogs:
         for id, parent, depth, body, created_at in rows:
             try:
                 out.append(LogNode(id, parent, depth, json.loads(body), created_at))
-            except ValueError:
+            except (ValueError, TypeError, RecursionError):
                 self._connections.count_unreadable()
         return out
+
+    def node(self, scope: str, session: str, node: str) -> LogNode:
+        """One node of the session's tree."""
+        found = self.path(scope, session, node, last=1)
+        if not found:
+            raise NotFound(f"node {node!r} of session {session!r} cannot be read")
+        return found[0]
+
+    def unsized(self, scope: str, session: str, counter: str) -> list[tuple[LogNode, Size | None]]:
+        """The end of the current path that this counter has no totals for."""
+        with self._connections.read() as db:
+            found, unreadable = sizing.unsized(db, scope, session, counter)
+        for _ in range(unreadable):
+            self._connections.count_unreadable()
+        return found
+
+    def resize(self, scope: str, nodes: Sequence[str], sizes: Sizes) -> None:
+        """Keep the sizes of these nodes."""
+        with self._connections.write() as db:
+            sizing.put_sizes(db, scope, list(nodes), sizes)
+
+    def tail(self, scope: str, session: str, counter: str, limit: int) -> Tail | None:
+        """The current path back to where ``limit`` tokens do not reach."""
+        with self._connections.read() as db:
+            found, unreadable = sizing.tail(db, scope, session, counter, limit)
+        for _ in range(unreadable):
+            self._connections.count_unreadable()
+        return found
 
     def path_ids(self, scope: str, session: str) -> frozenset[str]:
         """The node ids on the current path."""
@@ -166,14 +206,16 @@ class SQLiteLogs:
 
 def _append(
     db: sqlite3.Connection, scope: str, session: str, parent: str | None, nodes: Sequence[tuple[str, Any]], now: float,
-    *, rewound: bool,
+    sizes: Sizes | None, *, rewound: bool,
 ) -> None:  # fmt: skip
     depth = 0
     if parent is not None:
         found = db.execute("SELECT depth FROM nodes WHERE scope = ? AND id = ?", (scope, parent)).fetchone()
         if found is None:
             raise NotFound(f"no node {parent!r} in this scope to append to; snapshot() gives the ids there are")
-        depth = int(found[0])
+        if not isinstance(found[0], int):
+            raise StorageError(f"node {parent!r} is damaged: its depth is {found[0]!r}; restore a copy of the file")
+        depth = found[0]
     for id, body in nodes:
         depth += 1
         try:
@@ -189,6 +231,8 @@ def _append(
             (scope, id, session, parent, depth, digest, now),
         )
         parent = id
+    if sizes is not None and nodes:
+        sizing.put_sizes(db, scope, [id for id, _ in nodes], sizes)
     _set_head(db, scope, session, parent, rewound=rewound)
 
 
@@ -227,14 +271,20 @@ def _set_head(db: sqlite3.Connection, scope: str, session: str, node: str | None
 
 def _reachable(db: sqlite3.Connection, scope: str, session: str, node: str) -> bool:
     """Whether the node was written under this session, or lies in the past that a branch began with."""
-    found = db.execute("SELECT session FROM nodes WHERE scope = ? AND id = ?", (scope, node)).fetchone()
+    found = db.execute("SELECT session, depth FROM nodes WHERE scope = ? AND id = ?", (scope, node)).fetchone()
     if found is None:
         return False
     if found[0] == session:
         return True
-    began = db.execute("SELECT origin FROM heads WHERE scope = ? AND session = ?", (scope, session)).fetchone()
-    rows = db.execute(
+    began = db.execute(
+        "SELECT h.origin, n.depth FROM heads h JOIN nodes n ON n.scope = h.scope AND n.id = h.origin "
+        "WHERE h.scope = ? AND h.session = ?",
+        (scope, session),
+    ).fetchone()
+    if began is None or began[1] < found[1]:
+        return False
+    rows = db.execute(  # as far as the node lies back, not to the root
         f"{_PATH} SELECT 1 FROM path WHERE id = :wanted",
-        {"scope": scope, "node": began and began[0], "last": _ALL, "wanted": node},
+        {"scope": scope, "node": began[0], "last": began[1] - found[1] + 1, "wanted": node},
     )
     return rows.fetchone() is not None

@@ -28,6 +28,7 @@ from shared_core.storage.sqlite.memory_writes import (
     supersede_subject,
     touch,
     version_of,
+    whole,
 )
 
 _MANY = 500  # SQLite takes a bounded number of parameters; longer lists go in pieces
@@ -48,13 +49,13 @@ class SQLiteMemories:
         """Rows changed and dropped after ``since``."""
         with self._connections.read() as db:
             found = db.execute("SELECT version, floor FROM scopes WHERE scope = ?", (scope,)).fetchone()
-            version, floor = found or (0, 0)
+            version, floor = map(whole, found or (0, 0))
             if version == since:
                 return Changes(version, (), (), reset=False)
             reset = since < floor or version < since
             since = 0 if reset else since
             dropped = db.execute("SELECT memory FROM dropped WHERE scope = ? AND version > ?", (scope, since))
-            gone = () if since == 0 else tuple(row[0] for row in dropped)
+            gone = () if since == 0 else tuple(row for (row,) in dropped if isinstance(row, int))
             return Changes(version, tuple(self._rows(db, scope, since, embedder)), gone, reset)
 
     def _rows(self, db: sqlite3.Connection, scope: str, since: int, embedder: str | None) -> Iterator[MemoryRow]:
@@ -69,7 +70,8 @@ class SQLiteMemories:
         successors = _grouped(
             db.execute(
                 "SELECT s.memory, s.successor, s.at FROM successions s JOIN memories m ON m.row = s.memory "
-                "WHERE m.scope = ? AND m.version > ?",
+                "WHERE m.scope = ? AND m.version > ? "
+                "AND typeof(s.successor) IN ('integer', 'null') AND typeof(s.at) = 'real'",
                 (scope, since),
             ),
             Succession,
@@ -263,7 +265,10 @@ class SQLiteMemories:
             found = db.execute("SELECT value FROM meta WHERE key = 'embedder'").fetchone()
         if found is None:
             return None
-        fingerprint, dimension = json.loads(found[0])
+        try:
+            fingerprint, dimension = json.loads(found[0])
+        except (ValueError, TypeError) as error:
+            raise StorageError(f"the name of the embedder is damaged ({found[0]!r:.80}); pass reembed=True") from error
         return fingerprint, dimension
 
     def claim_embedder(self, fingerprint: str, dimension: int, *, wait: bool = True) -> tuple[str, int]:

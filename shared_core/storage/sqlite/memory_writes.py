@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from shared_core.errors import StorageError
 from shared_core.records import Memory
 from shared_core.storage.base import Access, NewMemory
 from shared_core.storage.upkeep import WholeMemory
@@ -34,6 +35,10 @@ def decoded(columns: Sequence[Any]) -> Memory:
         str.encode(value)  # bytes that are no UTF-8 came out as surrogates: UnicodeEncodeError is a ValueError
     if not isinstance(metadata, dict) or not isinstance(tags, list):
         raise TypeError("tags and metadata")  # the reader catches it and counts the row
+    if not all(map(math.isfinite, (importance, at, created_at, last_accessed))) or not 0 <= importance <= 1:
+        raise ValueError("times and importance")
+    if not isinstance(access_count, int) or not 0 <= access_count < 2**53:
+        raise ValueError("access_count")
     return Memory(
         id=id, text=text, scope=scope, role=role, speaker=speaker, session=session, tags=tuple(tags),
         importance=float(importance), at=float(at), created_at=float(created_at), last_accessed=float(last_accessed),
@@ -199,4 +204,11 @@ def bumped(db: sqlite3.Connection, scope: str, versions: dict[str, int]) -> int:
 def version_of(db: sqlite3.Connection, scope: str) -> int:
     """The number of the scope's last change."""
     found = db.execute("SELECT version FROM scopes WHERE scope = ?", (scope,)).fetchone()
-    return int(found[0]) if found else 0
+    return whole(found[0]) if found else 0
+
+
+def whole(value: object) -> int:
+    """A number that counts changes; StorageError for what another hand wrote in its place."""
+    if not isinstance(value, int) or not 0 <= value < 2**62:
+        raise StorageError(f"the count of a scope's changes is damaged (found {value!r}); restore a copy of the file")
+    return value

@@ -70,6 +70,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX nodes_session ON nodes (scope, session)",
         "CREATE INDEX nodes_hash ON nodes (scope, hash)",
         "CREATE INDEX nodes_parent ON nodes (scope, parent) WHERE parent IS NOT NULL",
+        "CREATE TABLE token_counters (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+        # A message's tokens by one counter, and the totals of its path up to it: null until the whole path is
+        # counted. "above" is the nearest node before it that counts apart.
+        """CREATE TABLE sizes (
+            node INTEGER NOT NULL REFERENCES nodes (row) ON DELETE CASCADE, counter INTEGER NOT NULL,
+            tokens INTEGER NOT NULL, apart INTEGER NOT NULL, begins INTEGER NOT NULL,
+            total INTEGER, apart_total INTEGER, above INTEGER, PRIMARY KEY (node, counter)
+        ) WITHOUT ROWID""",
         """CREATE TABLE heads (
             row INTEGER PRIMARY KEY AUTOINCREMENT, scope TEXT NOT NULL, session TEXT NOT NULL, node TEXT, origin TEXT,
             rewound INTEGER NOT NULL DEFAULT 0, UNIQUE (scope, session)

@@ -1,6 +1,7 @@
 """Tool calls of an agent: opted-in ones are paid for once, and a hit is a new message under the new call."""
 
 import asyncio
+import sqlite3
 import threading
 from typing import Annotated
 
@@ -331,3 +332,18 @@ def test_the_tool_schemas_the_model_is_bound_to_are_the_same_with_us(memory):
     create_agent(plain, [weather]).invoke({"messages": [HumanMessage("hi", id="1")]})
     agent_of(ours, [weather], memory).invoke({"messages": [HumanMessage("hi", id="1")]})
     assert plain.requests[0][1] == ours.requests[0][1]
+
+
+@pytest.mark.parametrize("value", [b'"hello"', b"null", b"[]", b'{"zz":1}', b'{"content":{"a":1}}'])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_kept_result_that_another_hand_wrote_is_a_miss(opened, tmp_path, value, asynchronous):
+    weather, ran = counted()
+    agent_of(asking("Paris"), [weather], opened()).invoke(user("?"))
+    with sqlite3.connect(tmp_path / "memory.db") as db:
+        (stored,) = db.execute("SELECT value FROM blobs WHERE namespace = 'tools'").fetchone()
+        db.execute("UPDATE blobs SET value = ? WHERE namespace = 'tools'", (stored.split(b"\n")[0] + b"\n" + value,))
+    db.close()
+    agent = agent_of(asking("Paris"), [weather], opened())
+    result = asyncio.run(agent.ainvoke(user("?"))) if asynchronous else agent.invoke(user("?"))
+    assert [m.content for m in answers(result)] == ["sunny in Paris"]
+    assert ran == ["Paris"] * 2

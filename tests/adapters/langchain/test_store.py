@@ -7,6 +7,7 @@ field is no match, values are what JSON carries, and items of several namespaces
 
 import asyncio
 import sqlite3
+import threading
 
 import pytest
 from hypothesis import given, settings
@@ -300,3 +301,34 @@ def test_an_agents_tool_reads_and_writes_it(store):
     model = ScriptedModel(script=[calling("note", {"text": "coffee black"}), AIMessage("done")])
     result = create_agent(model, [note], store=store).invoke(user("?"))
     assert result["messages"][2].content == "coffee black"
+
+
+def test_threads_that_put_one_key_at_once_all_succeed(opened):
+    store, failed = TieredStore(opened()), []
+
+    def put(name):
+        try:
+            for i in range(10):
+                store.put(U, "k", {"text": f"{name} {i}"})
+        except Exception as error:  # noqa: BLE001  whatever it is, it is the fault
+            failed.append(error)
+
+    threads = [threading.Thread(target=put, args=(f"t{i}",)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert store.get(U, "k").value["text"].endswith(" 9")
+
+
+@pytest.mark.parametrize("row", ['[{"a": 1}, 1e308, 1, null]', '[{"a": 1}, NaN, 1, null]', '[{"a": 1}, 1, 1, "x"]'])
+def test_a_row_with_times_that_no_clock_shows_is_no_item(opened, tmp_path, row):
+    store = TieredStore(opened())
+    store.put(U, "k", {"a": 1})
+    store.put(U, "l", {"a": 2})
+    with sqlite3.connect(tmp_path / "memory.db") as db:
+        db.execute("UPDATE blobs SET value = ? WHERE key = 'k'", (row.encode(),))
+    db.close()
+    assert store.get(U, "k") is None
+    assert [found.key for found in store.search(U)] == ["l"]

@@ -6,6 +6,7 @@ from llama_index.core.storage.chat_store.loading import load_chat_store
 from llama_index.core.tools import FunctionTool
 
 from llama_index_tiered_memory import (
+    TieredAgentMemory,
     TieredAsyncChatStore,
     TieredChatStore,
     TieredKVStore,
@@ -20,9 +21,14 @@ FIELDS = {
     "chat store": TieredChatStore,
     "async chat store": TieredAsyncChatStore,
     "memory block": TieredMemoryBlock,
+    "agent memory": TieredAgentMemory,
 }
+REQUIRED = {TieredAgentMemory: {"session_id": "s"}}
 MAKE = {
-    **{name: lambda memory, kind=kind, **given: kind(memory=memory, **given) for name, kind in FIELDS.items()},
+    **{
+        name: lambda memory, kind=kind, **given: kind(memory=memory, **REQUIRED.get(kind, {}), **given)
+        for name, kind in FIELDS.items()
+    },
     "retriever": lambda memory, **given: TieredRetriever(memory=memory, **given),
     "kv store": TieredKVStore,
     "cached tools": lambda memory, **given: cached_tools([], memory, **given),
@@ -64,6 +70,9 @@ def test_the_class_name_that_llama_index_writes_is_no_unknown_keyword(memory):
     written = TieredChatStore(memory=memory, scope="ada").to_dict()
     assert written["class_name"] == "TieredChatStore"
     assert TieredChatStore.from_dict(written).scope == "ada"
+    written = TieredAgentMemory(memory=memory, session_id="s", scope="ada").to_dict()
+    assert written["class_name"] == "TieredAgentMemory"
+    assert TieredAgentMemory.from_dict(written).session_id == "s"
 
 
 def test_a_chat_store_that_was_written_down_is_read_back(memory):

@@ -13,7 +13,7 @@ from llama_index.core.tools import FunctionTool
 from llama_index.core.utils import get_tokenizer
 
 from llama_index_tiered_memory import TieredMemoryBlock
-from shared_core import ScopeRequired, StorageError
+from shared_core import ScopeRequired, Settings, StorageError
 
 FACT = "I take my coffee black."
 QUESTION = "How do I take my coffee?"
@@ -428,3 +428,15 @@ class TestDefaults:
         ])  # fmt: skip
         await block.aget([text("find it"), spoken], session_id="s1")
         assert ("assistant", "Let me look that up.") in remembered(memory)
+
+
+async def test_a_message_too_large_to_remember_keeps_no_other_out(open_memory):
+    memory = open_memory(settings=Settings(max_text_bytes=20))
+    block = TieredMemoryBlock(memory=memory)
+    history = [text("x" * 21)]
+    assert await block.aget(history, session_id="s") == ""
+    history += [text("Papayas are ripe.", "assistant"), text("I like guava.")]
+    await block.aget(history, session_id="s")
+    await block.aput(history)
+    await block.aget([text("I like durian.")], session_id="s")
+    assert {told for _, told in remembered(memory)} == {"Papayas are ripe.", "I like guava.", "I like durian."}
