@@ -1,4 +1,4 @@
-# Four commands: demo, test, check, bench. Each creates the environment it needs.
+# demo, test, check and bench are the main ones. Each creates the environment it needs.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin

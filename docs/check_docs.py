@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -27,3 +30,24 @@ def test_every_relative_link_leads_to_a_file(page: Path) -> None:
     """Links between pages work in a checkout."""
     missing = [link for link in _LINK.findall(page.read_text()) if not (page.parent / link).exists()]
     assert not missing
+
+
+_GIVEN = """
+from llama_index.core.llms.function_calling import FunctionCallingLLM
+from shared_core import TieredMemory
+
+def program(memory: TieredMemory, llm: FunctionCallingLLM) -> None:
+    def get_weather(city: str) -> str:
+        return city
+
+"""
+
+
+def test_the_llama_index_program_of_the_readme_passes_a_strict_type_check(tmp_path: Path) -> None:
+    """Who copies it gets no red line."""
+    (block,) = re.findall(r"```python\n(from llama_index.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    program = tmp_path / "program.py"
+    program.write_text(_GIVEN + textwrap.indent(block, "    "))
+    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", str(program)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
+    assert done.returncode == 0, done.stdout + done.stderr

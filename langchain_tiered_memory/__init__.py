@@ -1,7 +1,7 @@
 """Every place where LangChain and LangGraph take a memory, filled by one ``TieredMemory``.
 
 Each name is loaded when it is touched: importing this package needs no framework, and touching what a
-missing extra provides raises one line with the pip command. One file per interface; ``convert.py``
+missing extra provides raises one line with the pip command. One file per interface; ``convert/``
 holds every type conversion, ``owner.py`` who a call belongs to; the rules are all in ``shared_core``.
 """
 

@@ -9,7 +9,7 @@ from typing import Final
 from langchain_core.stores import ByteStore
 
 from langchain_tiered_memory.owner import Named, scope_of
-from shared_core import Blob, InvalidInput, TieredMemory
+from shared_core import Blob, InvalidInput, TieredMemory, check_memory, open_again
 
 _NAMESPACE: Final = "langchain/bytes"
 _BORN: Final = 0.0  # nothing here expires, and a clock that is set back must not hide what was stored
@@ -23,8 +23,10 @@ class TieredByteStore(ByteStore):
     """
 
     def __init__(self, memory: TieredMemory, *, scope: Named = None) -> None:
-        self._memory = memory
+        self._memory = check_memory(memory, scope)
         self._scope = scope
+
+    __reduce__ = open_again
 
     def _where(self) -> tuple[str, str]:
         return scope_of(self._memory, self._scope, fallback=type(self).__name__), _NAMESPACE

@@ -16,8 +16,8 @@ from langchain_core.tools import BaseTool
 
 from langchain_tiered_memory import calls
 from langchain_tiered_memory.injected import injected_arguments
-from langchain_tiered_memory.owner import Named, scope_of
-from shared_core import InvalidInput, TieredMemory
+from langchain_tiered_memory.owner import Named, one_each, scope_of
+from shared_core import InvalidInput, TieredMemory, check_memory
 
 _NEVER_ARGUMENTS = frozenset({"config", "run_manager", "callbacks"})
 
@@ -30,6 +30,8 @@ def cached_tools(tools: Iterable[BaseTool], memory: TieredMemory, *, scope: Name
     tool returns are never kept; a tool with injected arguments only if it was registered with ``key=``.
     ``scope`` is a string or a function of the run's config, called at each call. The tools given stay as they are.
     """
+    tools = one_each(tools)
+    check_memory(memory, scope)
     return [_cached(tool, memory, scope) for tool in tools]
 
 

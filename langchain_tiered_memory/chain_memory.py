@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langchain_classic.base_memory import BaseMemory
 from langchain_classic.memory.utils import get_prompt_input_key
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, get_buffer_string
-from pydantic import Field, SkipValidation
+from pydantic import ConfigDict, Field, SkipValidation
 
 from langchain_tiered_memory import convert
-from langchain_tiered_memory.owner import Named, scope_of
+from langchain_tiered_memory.owner import Named, check_fields, scope_of
 from shared_core import TieredMemory
 
 
@@ -31,6 +31,8 @@ class TieredChainMemory(BaseMemory):
     without arguments.
     """
 
+    model_config = ConfigDict(extra="forbid")
+
     memory: SkipValidation[TieredMemory] = Field(exclude=True)
     session_id: str
     scope: SkipValidation[Named] = Field(default=None, exclude=True)
@@ -42,6 +44,12 @@ class TieredChainMemory(BaseMemory):
     ai_prefix: str = "AI"
     window: int = Field(default=20, ge=0)
     recall: bool = True
+
+    if not TYPE_CHECKING:  # a type checker reads the fields
+
+        def __init__(self, *given: Any, **fields: Any) -> None:
+            check_fields(type(self).__name__, given, fields)
+            super().__init__(**fields)
 
     @property
     def memory_variables(self) -> list[str]:

@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tiered_memory import convert
 from langchain_tiered_memory.owner import Named, scope_of
-from shared_core import Context, TieredMemory
+from shared_core import Context, TieredMemory, check_memory, open_again
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ class TieredChatMessageHistory(BaseChatMessageHistory):
     """
 
     def __init__(self, memory: TieredMemory, *, session_id: str, scope: Named = None) -> None:
-        self._memory = memory
+        self._memory = check_memory(memory, scope)
         self._session_id = session_id
         self._scope = scope
         self._seen: list[BaseMessage] | None = None
@@ -64,6 +64,8 @@ class TieredChatMessageHistory(BaseChatMessageHistory):
     async def aclear(self) -> None:
         """``clear`` off the event loop."""
         await asyncio.to_thread(self.clear)
+
+    __reduce__ = open_again
 
     def _context(self) -> Context:
         return self._memory.context(self._session_id, scope=scope_of(self._memory, self._scope))

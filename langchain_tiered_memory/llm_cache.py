@@ -17,7 +17,7 @@ from langchain_core.caches import RETURN_VAL_TYPE, BaseCache
 
 from langchain_tiered_memory import convert
 from langchain_tiered_memory.owner import Named, scope_of
-from shared_core import MISS, InvalidInput, TieredMemory
+from shared_core import MISS, InvalidInput, TieredMemory, check_memory, open_again
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class TieredLLMCache(BaseCache):
     """
 
     def __init__(self, memory: TieredMemory, *, scope: Named = None) -> None:
-        self._memory = memory
+        self._memory = check_memory(memory, scope)
         self._scope = scope
         self.counts: Counter[str] = Counter()
         if scope is None and memory.default_scope is None:
@@ -80,6 +80,8 @@ class TieredLLMCache(BaseCache):
     async def aclear(self, **kwargs: Any) -> None:
         """``clear`` off the event loop."""
         await asyncio.to_thread(self.clear, **kwargs)
+
+    __reduce__ = open_again
 
     def _owner(self) -> str:
         return scope_of(self._memory, self._scope, fallback=type(self).__name__)

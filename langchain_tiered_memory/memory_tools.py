@@ -10,7 +10,7 @@ from pydantic import Field
 
 from langchain_tiered_memory import convert
 from langchain_tiered_memory.owner import Named, scope_of
-from shared_core import TieredMemory
+from shared_core import TieredMemory, check_memory
 
 
 def memory_tools(memory: TieredMemory, *, scope: Named = None) -> list[BaseTool]:
@@ -19,6 +19,7 @@ def memory_tools(memory: TieredMemory, *, scope: Named = None) -> list[BaseTool]
     ``scope`` is a string or a function of the run's config (``lambda config: config["configurable"]["user"]``).
     They are registered as tools that are never cached and make no cached result stale.
     """
+    check_memory(memory, scope)
 
     def search_memory(
         query: Annotated[str, Field(description="What to look for, in your own words.")],

@@ -21,9 +21,9 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from langchain_tiered_memory import calls, convert, turn_note
-from langchain_tiered_memory.owner import Named, scope_of, session_of
+from langchain_tiered_memory.owner import Named, one_each, scope_of, session_of
 from langchain_tiered_memory.turn_note import TieredMemoryState
-from shared_core import InvalidInput, TieredMemory, Turn
+from shared_core import InvalidInput, TieredMemory, Turn, check_memory, open_again
 
 _log = logging.getLogger(__name__)
 
@@ -61,10 +61,13 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         name: str | None = None,
     ) -> None:
         super().__init__()
+        check_memory(memory, scope)
         if on_write_error not in ("warn", "raise"):
             raise InvalidInput(f"on_write_error: expected 'warn' or 'raise', got {on_write_error!r}")
         if isinstance(tools, str):
             raise InvalidInput(f"tools: expected a list of tools or names, got {tools!r}; write [{tools!r}] for one")
+        if session is not None and not callable(session) and not isinstance(session, str):
+            raise InvalidInput(f"session: expected a string, a function of the runtime or None, got {session!r}")
         self._memory = memory
         self._scope = scope
         self._session = session
@@ -73,8 +76,10 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         self._raises = on_write_error == "raise"
         self._name = name or type(self).__name__
         self.counts: Counter[str] = Counter()
-        for tool in tools:
+        self._unseen: set[str] = set()
+        for tool in one_each(tools):
             called = tool if isinstance(tool, str) else tool.name
+            self._unseen.add(called)
             if memory.tools.policy(called) is None:
                 memory.tools.register(called)
 
@@ -124,6 +129,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Hand the model the user's message with the recalled block at its end, in a copy of the request."""
+        self._look_for_tools(request)
         note = self._recalled(request)
         if note is None:
             return handler(request)
@@ -134,6 +140,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """``wrap_model_call`` off the event loop."""
+        self._look_for_tools(request)
         note = self._recalled(request)
         if note is None:
             return await handler(request)
@@ -141,6 +148,16 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             note["ids"], note["digest"], session=note["session"], scope=note["scope"]
         )
         return await handler(self._with_block(request, note, turn))
+
+    def _look_for_tools(self, request: ModelRequest[Any]) -> None:
+        """Once: a name in ``tools=`` that the agent does not have caches nothing, and is likely a slip."""
+        unseen, self._unseen = self._unseen, set()
+        if unseen:
+            there = {tool.name for tool in request.tools if isinstance(tool, BaseTool)}
+            for name in sorted(unseen - there):
+                _log.warning("tools=: the agent has no tool %r, it has %s", name, ", ".join(sorted(there)) or "none")
+
+    __reduce__ = open_again
 
     def _recalled(self, request: ModelRequest[Any]) -> dict[str, Any] | None:
         note = self._note(request.state)

@@ -16,7 +16,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from langchain_tiered_memory.owner import Named, scope_of
-from shared_core import Blob, InvalidInput, TieredMemory
+from shared_core import Blob, InvalidInput, TieredMemory, check_memory, open_again
 
 _log = logging.getLogger(__name__)
 _PREFIX: Final = "langgraph/nodes/"
@@ -33,7 +33,7 @@ class TieredNodeCache(BaseCache[Any]):
 
     def __init__(self, memory: TieredMemory, *, scope: Named = None, serde: SerializerProtocol | None = None) -> None:
         super().__init__(serde=serde or JsonPlusSerializer(pickle_fallback=False, allowed_msgpack_modules=None))
-        self._memory = memory
+        self._memory = check_memory(memory, scope)
         self._scope = scope
         self.counts: Counter[str] = Counter()
 
@@ -89,6 +89,8 @@ class TieredNodeCache(BaseCache[Any]):
     def _load(self, stored: bytes) -> Any:
         kind, _, raw = stored.partition(b"\n")
         return self.serde.loads_typed((kind.decode(), raw))
+
+    __reduce__ = open_again
 
     def _owner(self) -> str:
         return scope_of(self._memory, self._scope, fallback=type(self).__name__)

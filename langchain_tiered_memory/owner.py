@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
+from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 
-from shared_core import ScopeRequired, TieredMemory
+from shared_core import InvalidInput, ScopeRequired, TieredMemory, check_memory
 
 Named = str | Callable[..., str | None] | None
 """A name, a function that finds it, or None for the default."""
+
+T = TypeVar("T")
+
+
+def one_each(tools: Iterable[T]) -> Iterable[T]:
+    """The tools of a list; InvalidInput for one tool, which would be taken apart, and for a memory in their place."""
+    if isinstance(tools, TieredMemory):
+        raise InvalidInput("tools: expected a list of tools, got a TieredMemory; write cached_tools(tools, memory)")
+    if isinstance(tools, str | BaseTool) or not isinstance(tools, Iterable):
+        raise InvalidInput(f"tools: expected a list of tools, got {tools!r:.80}; write [tool] for one")
+    return tools
+
+
+def check_fields(name: str, given: tuple[Any, ...], fields: dict[str, Any]) -> None:
+    """What a pydantic component is made of, looked at before pydantic, which would wrap the error."""
+    if given:
+        raise InvalidInput(f"{name}: expected keywords, got {given[0]!r:.80}; write {name}(memory=memory)")
+    if "memory" in fields:
+        check_memory(fields["memory"], fields.get("scope"))
 
 
 def scope_of(memory: TieredMemory, scope: Named, *given: Any, fallback: str | None = None) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from pydantic import Field, SkipValidation
+from pydantic import ConfigDict, Field, SkipValidation
 
 from langchain_tiered_memory import convert
-from langchain_tiered_memory.owner import Named, scope_of
+from langchain_tiered_memory.owner import Named, check_fields, scope_of
 from shared_core import TieredMemory
 
 
@@ -23,10 +23,18 @@ class TieredRetriever(BaseRetriever):
     fresh at every call.
     """
 
+    model_config = ConfigDict(extra="forbid")
+
     memory: SkipValidation[TieredMemory] = Field(exclude=True)
     scope: SkipValidation[Named] = Field(default=None, exclude=True)
     session: str | None = None
     k: int = Field(default=8, ge=0)
+
+    if not TYPE_CHECKING:  # a type checker reads the fields
+
+        def __init__(self, *given: Any, **fields: Any) -> None:
+            check_fields(type(self).__name__, given, fields)
+            super().__init__(**fields)
 
     def _get_relevant_documents(
         self,

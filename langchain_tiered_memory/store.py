@@ -27,7 +27,7 @@ from langgraph.store.base import (
 from langchain_tiered_memory import store_items as items
 from langchain_tiered_memory.owner import Named, scope_of
 from langchain_tiered_memory.store_items import Record
-from shared_core import Blob, DuplicateId, InvalidInput, TieredMemory
+from shared_core import Blob, DuplicateId, InvalidInput, TieredMemory, check_memory, open_again
 
 _BORN: Final = 0.0  # a clock that is set back must not hide what was stored; the times of an item are in its record
 
@@ -47,7 +47,7 @@ class TieredStore(BaseStore):
     def __init__(
         self, memory: TieredMemory, *, scope: Named = None, ttl: TTLConfig | None = None, fields: Iterable[str] = ("$",)
     ) -> None:
-        self._memory = memory
+        self._memory = check_memory(memory, scope)
         self._scope = scope
         self.ttl_config = ttl
         self._fields = [fields] if isinstance(fields, str) else list(fields)
@@ -81,6 +81,8 @@ class TieredStore(BaseStore):
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """``batch`` off the event loop."""
         return await asyncio.to_thread(self.batch, list(ops))
+
+    __reduce__ = open_again
 
     def _read(self, scope: str, namespace: tuple[str, ...], keys: list[str], now: float) -> dict[str, Record]:
         found = self._memory.storage.blobs.get(scope, items.place(namespace), keys, now=now)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from llama_index.core.base.llms.types import ChatMessage, TextBlock
 from llama_index.core.memory import BaseMemory
 from pydantic import ConfigDict, Field, PrivateAttr, model_serializer, model_validator
 
-from llama_index_tiered_memory.attach import address, attached, checked, scope_for
+from llama_index_tiered_memory.attach import address, attached, check_fields, scope_for
 from llama_index_tiered_memory.convert import to_conversation, to_message
 from shared_core import Context, TieredMemory, Turn, arguments
 from shared_core.messages import Message, is_empty, starts_turn, text_of, tool_calls, tool_results, without_thinking
@@ -34,7 +34,7 @@ class TieredAgentMemory(BaseMemory):
     cannot be serialised and says so.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     memory: TieredMemory = Field(
         exclude=True, description="The memory that holds the conversation and is recalled from."
@@ -57,12 +57,14 @@ class TieredAgentMemory(BaseMemory):
             return {"memory": attached(values["location"]), **kept}
         return values
 
-    def __init__(self, **data: Any) -> None:
-        if "memory" in data:  # before pydantic, which would wrap the errors
-            checked(data["memory"], data.get("scope"))
-            arguments.name("session_id", data.get("session_id"))
-            arguments.count("token_limit", data.get("token_limit", 0))
-        super().__init__(**data)
+    if not TYPE_CHECKING:  # a type checker reads the fields
+
+        def __init__(self, *given: Any, **fields: Any) -> None:
+            check_fields(type(self).__name__, given, fields)
+            if "memory" in fields:
+                arguments.name("session_id", fields.get("session_id"))
+                arguments.count("token_limit", fields.get("token_limit", 0))
+            super().__init__(**fields)
 
     @classmethod
     def class_name(cls) -> str:

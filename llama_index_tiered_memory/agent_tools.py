@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from llama_index.core.tools import FunctionTool
 
@@ -12,7 +13,7 @@ from shared_core import TieredMemory
 _NOTHING = "Nothing is remembered about that."
 
 
-def memory_tools(memory: TieredMemory, *, scope: Scope = None) -> list[FunctionTool]:
+def memory_tools(memory: TieredMemory, *, scope: Scope = None) -> list[Any]:
     """``search_memory``, ``save_memory`` and ``forget_memory`` for the tools of an agent, sync and async."""
     checked(memory, scope)
 

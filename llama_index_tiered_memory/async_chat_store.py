@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
 from pydantic import ConfigDict, Field
 
-from llama_index_tiered_memory.attach import address, attached, checked, scope_for
+from llama_index_tiered_memory.attach import address, attached, check_fields, scope_for
 from llama_index_tiered_memory.convert import to_message, to_plain
 from shared_core import Context, TieredMemory
 from shared_core.messages import Message
@@ -28,15 +28,16 @@ class TieredAsyncChatStore(AsyncDBChatStore):
     active messages. Status None means both, in the order of the conversation. Pickles by path, as TieredChatStore.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     memory: TieredMemory = Field(exclude=True, description="The memory whose conversation log holds the queues.")
     scope: Any = Field(default=None, exclude=True, description="Whose queues; None is the memory's default scope.")
 
-    def __init__(self, **fields: Any) -> None:
-        if "memory" in fields:
-            checked(fields["memory"], fields.get("scope"))  # before pydantic, which would wrap the error
-        super().__init__(**fields)
+    if not TYPE_CHECKING:  # a type checker reads the fields
+
+        def __init__(self, *given: Any, **fields: Any) -> None:
+            check_fields(type(self).__name__, given, fields)
+            super().__init__(**fields)
 
     @classmethod
     def class_name(cls) -> str:

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from shared_core import Closed, InvalidInput, ScopeRequired, TieredMemory
+from shared_core import Closed, InvalidInput, ScopeRequired, TieredMemory, check_memory
 
 Scope = str | Callable[[], str] | None
 """A scope, or a function without arguments that tells it at each call (from a context variable, say)."""
@@ -34,14 +34,21 @@ def scope_for(memory: TieredMemory, scope: Scope, *, fallback: str | None = None
 
 def checked(memory: Any, scope: Scope, *, fallback: str | None = None) -> TieredMemory:
     """The memory, noted for later copies; InvalidInput or ScopeRequired if the component could not work on it."""
-    if not isinstance(memory, TieredMemory):
-        raise InvalidInput(f"memory: expected a TieredMemory, got {memory!r:.80}; write TieredMemory.open('agent.db')")
+    found = check_memory(memory, scope)
     if not callable(scope):
-        scope_for(memory, scope, fallback=fallback)
-    if memory.storage.location is not None:
+        scope_for(found, scope, fallback=fallback)
+    if found.storage.location is not None:
         with _lock:
-            _open[memory.storage.location] = memory
-    return memory
+            _open[found.storage.location] = found
+    return found
+
+
+def check_fields(name: str, given: tuple[Any, ...], fields: dict[str, Any]) -> None:
+    """What a pydantic component is made of, looked at before pydantic, which would wrap the error."""
+    if given:
+        raise InvalidInput(f"{name}: expected keywords, got {given[0]!r:.80}; write {name}(memory=memory)")
+    if "memory" in fields:
+        checked(fields["memory"], fields.get("scope"))
 
 
 def address(memory: TieredMemory, scope: Scope, *, fallback: str | None = None) -> dict[str, str]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.storage.chat_store.base import BaseChatStore
 from llama_index.core.storage.chat_store.loading import RECOGNIZED_CHAT_STORES
 from pydantic import ConfigDict, Field, model_serializer, model_validator
 
-from llama_index_tiered_memory.attach import address, attached, checked, scope_for
+from llama_index_tiered_memory.attach import address, attached, check_fields, scope_for
 from llama_index_tiered_memory.convert import to_message, to_plain
 from shared_core import Context, InvalidInput, TieredMemory
 from shared_core.messages import Message
@@ -27,7 +27,7 @@ class TieredChatStore(BaseChatStore):
     ``":memory:"``, or a scope that is a function, cannot be serialised and says so.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     memory: TieredMemory = Field(exclude=True, description="The memory whose conversation log holds the histories.")
     scope: Any = Field(default=None, description="Whose histories; None is the memory's default scope.")
@@ -39,10 +39,11 @@ class TieredChatStore(BaseChatStore):
             return {"memory": attached(values["location"]), "scope": values.get("scope")}
         return values
 
-    def __init__(self, **data: Any) -> None:
-        if "memory" in data:
-            checked(data["memory"], data.get("scope"))  # before pydantic, which would wrap the error
-        super().__init__(**data)
+    if not TYPE_CHECKING:  # a type checker reads the fields
+
+        def __init__(self, *given: Any, **fields: Any) -> None:
+            check_fields(type(self).__name__, given, fields)
+            super().__init__(**fields)
 
     @classmethod
     def class_name(cls) -> str:

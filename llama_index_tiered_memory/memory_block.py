@@ -10,14 +10,14 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.memory import BaseMemoryBlock
 from llama_index.core.utils import get_tokenizer
 from pydantic import ConfigDict, Field, PrivateAttr
 
-from llama_index_tiered_memory.attach import checked, scope_for
+from llama_index_tiered_memory.attach import check_fields, scope_for
 from llama_index_tiered_memory.convert import session_of, to_conversation
 from shared_core import TieredMemory, TieredMemoryError, Turn
 from shared_core.messages import Message, is_said, text_of
@@ -52,7 +52,7 @@ class TieredMemoryBlock(BaseMemoryBlock[str]):
     ``Settings.max_text_bytes`` is neither logged nor remembered, and keeps no other out.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     name: str = Field(default="long_term_memory", description="The name/identifier of the memory block.")
     priority: int = Field(default=1, description="1, so that Memory may shorten it; 0 would forbid that.")
@@ -64,10 +64,11 @@ class TieredMemoryBlock(BaseMemoryBlock[str]):
     _turns: dict[tuple[str, str], tuple[str, Turn]] = PrivateAttr(default_factory=dict)
     _unwritten: dict[tuple[str, str], list[Message]] = PrivateAttr(default_factory=dict)
 
-    def __init__(self, **fields: Any) -> None:
-        if "memory" in fields:
-            checked(fields["memory"], fields.get("scope"))  # before pydantic, which would wrap the error
-        super().__init__(**fields)
+    if not TYPE_CHECKING:  # a type checker reads the fields
+
+        def __init__(self, *given: Any, **fields: Any) -> None:
+            check_fields(type(self).__name__, given, fields)
+            super().__init__(**fields)
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
         return await asyncio.to_thread(self._get, list(messages or ()), block_kwargs.get("session_id"))

@@ -21,7 +21,7 @@ from shared_core import InvalidInput, TieredMemory, Uncached
 
 def cached_tools(
     tools: Iterable[BaseTool | Callable[..., Any]], memory: TieredMemory, *, scope: Scope = None
-) -> list[AsyncBaseTool]:
+) -> list[Any]:  # of AsyncBaseTool; agents take lists of a union, and a list of one kind is none to a type checker
     """The same tools, with the results of those registered with ``memory.tools.register(name, …)`` kept.
 
     The others are executed always and, since they may write anything, make cached results of the scope stale.
@@ -31,6 +31,10 @@ def cached_tools(
     if registered with ``key=``, a function of the arguments. Exceptions, error outputs and waits for an event are
     never kept. A hit gives a fresh output with this call's own input. The tools given stay as they are.
     """
+    if isinstance(tools, TieredMemory):
+        raise InvalidInput("tools: expected a list of tools, got a TieredMemory; write cached_tools(tools, memory)")
+    if isinstance(tools, str | BaseTool) or not isinstance(tools, Iterable):
+        raise InvalidInput(f"tools: expected a list of tools, got {tools!r:.80}; write [tool] for one")
     bound = _Cache(checked(memory, scope), scope)
     return [_cached(tool, bound) for tool in tools]
 

@@ -1,8 +1,8 @@
 """The memory that agents are missing, in three tiers under one rule.
 
 Reading order: ``memory.py`` (what opens and what is there), ``turn.py`` (how one turn runs through the
-tiers), ``scoring/rule.py`` (the rule), then ``long_term/``, ``mid_term/``, ``eviction/``, ``storage/``.
-``errors.py`` draws every error; ``settings.py`` lists every number.
+tiers), ``scoring/rule.py`` (the rule), then ``long_term/``, ``mid_term/``, ``short_term/``, ``eviction/``,
+``embedding/``, ``storage/``. ``errors.py`` draws every error; ``settings.py`` lists every number a user may turn.
 """
 
 from shared_core.embedding import Embedder
@@ -18,9 +18,10 @@ from shared_core.errors import (
     ScopeRequired,
     StorageError,
     TieredMemoryError,
+    open_again,
 )
 from shared_core.eviction import AttentionLRUCache
-from shared_core.memory import TieredMemory
+from shared_core.memory import TieredMemory, check_memory
 from shared_core.mid_term.context import Context
 from shared_core.mid_term.values import Uncached
 from shared_core.records import MISS, CheckReport, Hit, Memory, Problem, Receipt, SweepReport
@@ -59,4 +60,6 @@ __all__ = [
     "TieredMemoryError",
     "Turn",
     "Uncached",
+    "check_memory",
+    "open_again",
 ]

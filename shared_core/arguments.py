@@ -8,18 +8,22 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from numbers import Integral, Real
 from typing import Any
 
 from shared_core.errors import InvalidInput
+from shared_core.records import Hit, Memory
 from shared_core.text import SURROGATES
+
+_YEAR_1, _YEAR_10000 = -62_135_596_800.0, 253_402_300_800.0  # what a calendar can show, epoch seconds UTC
+_FOREIGN_ROLES = {"human": "user", "ai": "assistant"}
 
 
 def name(what: str, value: object) -> str:
     """A non-empty string that UTF-8 can carry (a scope, a session, an id, a tag), kept code point by code point."""
     if not isinstance(value, str):
-        raise InvalidInput(f"{what}: expected a non-empty string, got {type(value).__name__}")
+        raise InvalidInput(f"{what}: expected a non-empty string, got {type(value).__name__}{part(value, 'id')}")
     if not value:
         raise InvalidInput(f"{what}: expected a non-empty string, got ''")
     return _encodable(what, value)
@@ -33,7 +37,7 @@ def optional_name(what: str, value: object) -> str | None:
 def text(what: str, value: object, *, max_bytes: int) -> str:
     """Text worth storing: not blank, encodable, at most ``max_bytes`` long in UTF-8."""
     if not isinstance(value, str):
-        raise InvalidInput(f"{what}: expected a string, got {type(value).__name__}")
+        raise InvalidInput(f"{what}: expected a string, got {type(value).__name__}{part(value, 'text', 'content')}")
     if not value.strip():
         raise InvalidInput(f"{what}: expected text, got {'white space only' if value else 'an empty string'}")
     _encodable(what, value)
@@ -52,10 +56,37 @@ def names(what: str, values: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name(what, value) for value in values))
 
 
+def ids(what: str, values: object) -> list[str]:
+    """One id or several, repeats and order kept."""
+    if isinstance(values, str):
+        return [name(what, values)]
+    if isinstance(values, Memory | Hit) or not isinstance(values, Iterable):
+        raise InvalidInput(f"{what}: expected an id or a list of ids, got {type(values).__name__}{part(values, 'id')}")
+    return [name(what, value) for value in values]
+
+
+def role(what: str, value: object) -> str:
+    """Who said it, as the providers write it: "user", "assistant" or another name."""
+    found = name(what, value)
+    if found in _FOREIGN_ROLES:
+        raise InvalidInput(
+            f"{what}: expected 'user', 'assistant' or another role, got {found!r}; write {_FOREIGN_ROLES[found]!r}"
+        )
+    return found
+
+
+def flag(what: str, value: object) -> bool:
+    """True or False and nothing that only counts as it."""
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{what}: expected True or False, got {value!r}; write bool(…) around it")
+    return value
+
+
 def count(what: str, value: object) -> int:
     """An int that is not negative."""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise InvalidInput(f"{what}: expected a whole number, got {value!r}")
+        hint = f"; write int({what})" if isinstance(value, float | str | Real) else ""
+        raise InvalidInput(f"{what}: expected a whole number, got {value!r}{hint}")
     if value < 0:
         raise InvalidInput(f"{what}: expected 0 or more, got {value}")
     return int(value)
@@ -74,7 +105,7 @@ def unit(what: str, value: object) -> float:
 
 
 def instant(what: str, value: object) -> float:
-    """Epoch seconds UTC, from a finite number or an aware datetime; a naive datetime is refused."""
+    """Epoch seconds UTC of the years 1 to 9999, from a number or an aware datetime; a naive datetime is refused."""
     if isinstance(value, datetime):
         if value.tzinfo is None or value.utcoffset() is None:
             raise InvalidInput(
@@ -82,9 +113,15 @@ def instant(what: str, value: object) -> float:
                 "write value.replace(tzinfo=timezone.utc), or the zone it was taken in"
             )
         return value.timestamp()
-    if not math.isfinite(_number(value)):
-        raise InvalidInput(f"{what}: expected epoch seconds or an aware datetime, got {value!r}")
-    return _number(value)
+    seconds = _number(value)
+    if not math.isfinite(seconds):
+        raise InvalidInput(f"{what}: expected epoch seconds or an aware datetime, got {value!r}{_moment(value)}")
+    if not _YEAR_1 <= seconds < _YEAR_10000:
+        raise InvalidInput(
+            f"{what}: expected epoch seconds of the years 1 to 9999, got {value!r}; seconds, not milliseconds? "
+            f"write {what}=value / 1000"
+        )
+    return seconds
 
 
 def optional_instant(what: str, value: object) -> float | None:
@@ -97,7 +134,8 @@ def ttl(what: str, value: object) -> float | None:
     if value is None:
         return None
     if not 0.0 <= _number(value) < math.inf:
-        raise InvalidInput(f"{what}: expected seconds, 0 (do not store) or None (no expiry), got {value!r}")
+        hint = "; write value.total_seconds()" if isinstance(value, timedelta) else ""
+        raise InvalidInput(f"{what}: expected seconds, 0 (do not store) or None (no expiry), got {value!r}{hint}")
     return _number(value)
 
 
@@ -112,6 +150,22 @@ def plain(what: str, value: Mapping[str, Any] | None) -> dict[str, Any]:
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(f"{what}: expected values that JSON can carry, got {error}; convert them first") from error
     return copy
+
+
+def part(value: object, *attributes: str) -> str:
+    """What to write instead of an object that carries the string that was asked for."""
+    if isinstance(value, Hit):
+        return f"; write .memory.{attributes[0]}"
+    found = next((name for name in attributes if isinstance(getattr(value, name, None), str)), None)
+    return f"; write .{found}" if found else ""
+
+
+def _moment(value: object) -> str:
+    if isinstance(value, str):
+        return "; write datetime.fromisoformat(value), with its zone"
+    if isinstance(value, date):
+        return "; write datetime(value.year, value.month, value.day, tzinfo=timezone.utc)"
+    return ""
 
 
 def _number(value: object) -> float:

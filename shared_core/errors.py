@@ -12,8 +12,11 @@
         |-- SchemaTooNew                          the file was written by a newer release
         `-- Closed                                the memory was closed
 
-Each message says what was expected, what came, and what to type next.
+Each message says what was expected, what came, and what to type next. ``open_again`` is the TypeError of what
+cannot be pickled.
 """
+
+from typing import NoReturn
 
 
 class TieredMemoryError(Exception):
@@ -63,3 +66,11 @@ class SchemaTooNew(StorageError):
 
 class Closed(StorageError):
     """The memory was closed and cannot be used any more."""
+
+
+def open_again(self: object) -> NoReturn:
+    """``__reduce__`` of what holds an open file: TypeError with what to do in the other process."""
+    raise TypeError(
+        f"a {type(self).__name__} cannot be pickled or copied, it holds an open file; "
+        "open the file again in the child: TieredMemory.open(path)"
+    )

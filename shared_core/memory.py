@@ -5,7 +5,7 @@ Reading order after this file: ``turn.py`` (how the tiers work together), then a
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,12 +16,13 @@ from typing import Any, Self
 
 from shared_core import arguments
 from shared_core.embedding import open_embedder
-from shared_core.errors import InvalidInput, ScopeRequired
+from shared_core.errors import InvalidInput, ScopeRequired, open_again
 from shared_core.long_term import LongTerm
 from shared_core.mid_term.context import Context
 from shared_core.mid_term.response_cache import ResponseCache
 from shared_core.mid_term.sizing import Sizing
 from shared_core.mid_term.tool_cache import ToolCache
+from shared_core.off_loop import off_loop
 from shared_core.records import CheckReport, Hit, Memory, Receipt, SweepReport
 from shared_core.settings import Retention, Settings
 from shared_core.short_term import Prompts
@@ -30,6 +31,8 @@ from shared_core.storage.sqlite import SQLiteStorage
 from shared_core.turn import Turns
 
 Instant = float | datetime
+_EXTRAS = {"minilm": "local", "multilingual": "multilingual", "model2vec": "model2vec"}
+_log = logging.getLogger(__name__)
 
 
 class TieredMemory:
@@ -37,7 +40,7 @@ class TieredMemory:
 
     Make one with ``TieredMemory.open``. Thread-safe; several processes may open the same file.
     ``scope`` says whom a call belongs to; None means the default scope, and ScopeRequired without one.
-    Every method has an async twin with an ``a`` in front.
+    Every method has an async twin with an ``a`` in front. Use it in a ``with`` or an ``async with`` block.
     """
 
     def __init__(
@@ -52,6 +55,8 @@ class TieredMemory:
         reembed: bool = False,
     ) -> None:
         """Open the tiers on a storage of your own; ``open`` does it on a SQLite file."""
+        if settings is not None and not isinstance(settings, Settings):
+            raise InvalidInput(f"settings: expected Settings, got {settings!r}; write Settings(recall_k=8)")
         self.settings = settings if settings is not None else Settings()
         self.default_scope = arguments.optional_name("default_scope", default_scope)
         self.storage = storage
@@ -62,6 +67,8 @@ class TieredMemory:
             storage, self.embedder, settings=self.settings, clock=clock, ids=self._ids, scope_of=self.scope_of,
             reembed=reembed, erased=self._erased,
         )  # fmt: skip
+        if embedder is None and self.embedder is None and (found := storage.memories.embedder()) is not None:
+            _log.warning("recall goes by words alone: %s (the file holds vectors of %r)", _cure(found[0]), found[0])
         shared = self.settings.persist_caches and storage.location is not None and not storage.read_only
         blobs = storage.blobs if shared else None
         self.tools = ToolCache(settings=self.settings, clock=clock, blobs=blobs, scope_of=self.scope_of)
@@ -182,10 +189,7 @@ class TieredMemory:
 
     def forget(self, ids: str | Iterable[str], *, scope: str | None = None) -> int:
         """Erase memories; return how many there were. Answers cached for the scope are not replayed after it."""
-        wanted = [ids] if isinstance(ids, str) else list(ids)
-        if wanted:
-            self.responses.bump(self.scope_of(scope))  # before: a process that dies in between replays nothing
-        return self.long_term.forget(wanted, scope=scope)
+        return self.long_term.forget(ids, scope=scope)
 
     def supersede(self, id: str, text: str, *, scope: str | None = None) -> Memory:
         """Put a new text in the place of a memory; the old one stays readable with ``recall(as_of=…)``."""
@@ -274,6 +278,10 @@ class TieredMemory:
             rewound=self.tools.rewound,
         )
 
+    def sessions(self, *, scope: str | None = None) -> list[str]:
+        """The sessions of a scope that hold messages, in the order of their first one."""
+        return self.storage.logs.sessions(self.scope_of(scope))
+
     # -- the whole ---------------------------------------------------------------------------------
 
     def stats(self) -> dict[str, Any]:
@@ -293,9 +301,14 @@ class TieredMemory:
         }
 
     def close(self) -> None:
-        """Write down what waits and close the storage; idempotent."""
+        """Write down what waits and close the storage; idempotent.
+
+        Later calls raise Closed, but a wrapped tool goes on as the tool itself: executed always, counted.
+        """
         if not self._closed:
             self._closed = True
+            self.tools.close()
+            self.responses.close()
             try:
                 self.long_term.flush()
             finally:
@@ -313,65 +326,54 @@ class TieredMemory:
 
     # -- async twins: one thread hop, the same procedure --------------------------------------------
 
-    async def aremember(self, text: str, **arguments_of_remember: Any) -> Memory:
-        """``remember`` off the event loop."""
-        return await asyncio.to_thread(self.remember, text, **arguments_of_remember)
-
-    async def aremember_many(self, items: Iterable[Mapping[str, Any]], *, scope: str | None = None) -> list[Memory]:
-        """``remember_many`` off the event loop."""
-        return await asyncio.to_thread(self.remember_many, items, scope=scope)
-
-    async def arecall(self, query: str, **arguments_of_recall: Any) -> list[Hit]:
-        """``recall`` off the event loop."""
-        return await asyncio.to_thread(self.recall, query, **arguments_of_recall)
-
-    async def aget(self, id: str, *, scope: str | None = None) -> Memory | None:
-        """``get`` off the event loop."""
-        return await asyncio.to_thread(self.get, id, scope=scope)
-
-    async def aforget(self, ids: str | Iterable[str], *, scope: str | None = None) -> int:
-        """``forget`` off the event loop."""
-        return await asyncio.to_thread(self.forget, ids, scope=scope)
-
-    async def asupersede(self, id: str, text: str, *, scope: str | None = None) -> Memory:
-        """``supersede`` off the event loop."""
-        return await asyncio.to_thread(self.supersede, id, text, scope=scope)
-
-    async def apin(self, id: str, value: bool = True, *, scope: str | None = None) -> None:
-        """``pin`` off the event loop."""
-        await asyncio.to_thread(self.pin, id, value, scope=scope)
-
-    async def asweep(self, **arguments_of_sweep: Any) -> SweepReport:
-        """``sweep`` off the event loop."""
-        return await asyncio.to_thread(self.sweep, **arguments_of_sweep)
-
-    async def aexport(self, path: str | Path, **arguments_of_export: Any) -> int:
-        """``export`` off the event loop."""
-        return await asyncio.to_thread(self.export, path, **arguments_of_export)
-
-    async def aimport_(self, path: str | Path) -> int:
-        """``import_`` off the event loop."""
-        return await asyncio.to_thread(self.import_, path)
-
-    async def aforget_scope(self, scope: str) -> Receipt:
-        """``forget_scope`` off the event loop."""
-        return await asyncio.to_thread(self.forget_scope, scope)
-
-    async def acheck(self) -> CheckReport:
-        """``check`` off the event loop."""
-        return await asyncio.to_thread(self.check)
-
-    async def arebuild_index(self) -> CheckReport:
-        """``rebuild_index`` off the event loop."""
-        return await asyncio.to_thread(self.rebuild_index)
+    aremember = off_loop(remember)
+    aremember_many = off_loop(remember_many)
+    arecall = off_loop(recall)
+    aget = off_loop(get)
+    aforget = off_loop(forget)
+    asupersede = off_loop(supersede)
+    apin = off_loop(pin)
+    asweep = off_loop(sweep)
+    aexport = off_loop(export)
+    aimport_ = off_loop(import_)
+    aforget_scope = off_loop(forget_scope)
+    acheck = off_loop(check)
+    arebuild_index = off_loop(rebuild_index)
+    asessions = off_loop(sessions)
+    aclose = off_loop(close)
 
     async def astats(self) -> dict[str, Any]:
         """``stats``; answered from memory."""
         return self.stats()
 
-    async def aclose(self) -> None:
-        """``close`` off the event loop."""
-        await asyncio.to_thread(self.close)
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    __reduce__ = open_again
+
+
+def check_memory(memory: object, scope: object = None) -> TieredMemory:
+    """The memory given to an adapter; InvalidInput unless it is one, and the scope a string, a function or None."""
+    if not isinstance(memory, TieredMemory):
+        came = f"the class {memory.__name__}" if isinstance(memory, type) else f"{memory!r:.80}"
+        path = memory if isinstance(memory, str) and memory else "agent.db"
+        raise InvalidInput(f"expected a TieredMemory, got {came}; write TieredMemory.open({path!r})")
+    if not (scope is None or callable(scope) or (isinstance(scope, str) and scope)):
+        raise InvalidInput(
+            f"scope: expected a non-empty string, a function that returns one, or None, got {scope!r:.80}"
+        )
+    return memory
+
+
+def _cure(fingerprint: str) -> str:
+    """What brings back the model of the fingerprint."""
+    extra = next((extra for start, extra in _EXTRAS.items() if fingerprint.startswith(start)), None)
+    return f"pip install 'tiered-memory[{extra}]'" if extra else "open it with embedder=, the model it was written with"
 
 
 def _new_id() -> str:

@@ -9,6 +9,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
 
 from shared_core.errors import InvalidInput
 from shared_core.masking import mask_secrets
@@ -96,7 +98,8 @@ class Settings:
     access, in (0, 1]), ``max_memories`` and ``max_bytes`` (the budget of each scope: archived memories do
     not count, bytes are those of texts and vectors, None is unbounded; kept to on every write),
     ``retention`` (what a sweep evicts for its age), ``victims`` (``"archive"`` or ``"delete"``),
-    ``zone`` (where "yesterday" in a query is), ``recall``, ``recall_tokens`` (room reserved for recalled memories in every
+    ``zone`` (where "yesterday" in a query is: a tzinfo, or a name such as
+    ``"Europe/Vienna"``, kept as its ZoneInfo), ``recall``, ``recall_tokens`` (room reserved for recalled memories in every
     prompt, a constant), ``recall_k`` (hits a turn asks for), ``recall_time_scale`` (seconds after which a
     memory counts half as recent in a recall: what is asked for is often the latest, what is worth keeping is
     not, so it is much shorter than that of ``long_term``),
@@ -123,7 +126,7 @@ class Settings:
     max_memories: int | None = None
     max_bytes: int | None = None
     retention: tuple[Retention, ...] = ()
-    zone: tzinfo = UTC
+    zone: tzinfo | str = UTC
     recall: RecallWeights = field(default_factory=RecallWeights)
     recall_k: int = 8
     recall_time_scale: float = 30 * DAY_SECONDS
@@ -171,6 +174,19 @@ class Settings:
                 raise InvalidInput(f"Settings.{name}: expected a function or None, got {hook!r}")
         if self.victims not in ("archive", "delete"):
             raise InvalidInput(f"Settings.victims: expected 'archive' or 'delete', got {self.victims!r}")
+        for name, kind in (
+            ("long_term", Rule),
+            ("mid_term", Rule),
+            ("recall", RecallWeights),
+            ("persist_caches", bool),
+        ):
+            _check_kind(f"Settings.{name}", getattr(self, name), kind)
+        object.__setattr__(self, "zone", _zone(self.zone))
+        if self.count_tokens is not None and not callable(self.count_tokens):
+            raise InvalidInput(
+                f"Settings.count_tokens: expected a function of a text, or None, got {self.count_tokens!r}; "
+                "write lambda text: len(tokenizer.encode(text))"
+            )
 
 
 def _check(name: str, value: float, *, low: float, high: float = math.inf, open_low: bool = False) -> None:
@@ -185,3 +201,20 @@ def _check(name: str, value: float, *, low: float, high: float = math.inf, open_
 def _check_whole(name: str, value: object, *, low: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < low:
         raise InvalidInput(f"{name}: expected a whole number of at least {low}, got {value!r}")
+
+
+def _check_kind(name: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        hint = "True or False" if kind is bool else f"write {kind.__name__}(…)"
+        raise InvalidInput(f"{name}: expected a {kind.__name__}, got {value!r}; {hint}")
+
+
+def _zone(value: Any) -> tzinfo:
+    if isinstance(value, tzinfo):
+        return value
+    try:
+        return ZoneInfo(value)
+    except (TypeError, ValueError, OSError, LookupError) as error:
+        raise InvalidInput(
+            f"Settings.zone: expected a tzinfo or the name of a zone, got {value!r}; write 'Europe/Vienna' or timezone.utc"
+        ) from error

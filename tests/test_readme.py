@@ -29,21 +29,54 @@ def test_the_first_program_prints_what_the_readme_shows(tmp_path, monkeypatch):
     assert printed.getvalue() == output
 
 
-def test_the_agent_of_the_readme_remembers(tmp_path):
+def test_the_agent_of_the_readme_remembers_and_keeps_what_its_tool_said(tmp_path):
     pytest.importorskip("langchain")
+    from langchain_core.globals import set_llm_cache
+    from langchain_core.messages import AIMessage, ToolMessage
+    from langchain_core.tools import tool
+
     from shared_core import TieredMemory
-    from tests.adapters.langchain.fakes import ScriptedModel
+    from tests.adapters.langchain.fakes import ScriptedModel, calling
 
-    with TieredMemory.open(tmp_path / "agent.db", embedder="none") as memory:
-        names = run(BLOCKS[1][0], tmp_path, memory=memory, model=ScriptedModel(), tools=[])
-        names["agent"].invoke({"messages": [{"role": "user", "content": "I take my coffee black."}]})
-        assert memory.recall("coffee", scope="ada")[0].memory.text == "I take my coffee black."
+    ran = []
+
+    @tool
+    def get_weather(city: str) -> str:
+        """The weather."""
+        ran.append(city)
+        return "sunny"
+
+    def answer(messages):
+        done = isinstance(messages[-1], ToolMessage)
+        return AIMessage("It is sunny.") if done else calling("get_weather", {"city": "Graz"}, id="a")
+
+    model = ScriptedModel(script=[answer])
+    try:
+        with TieredMemory.open(tmp_path / "agent.db", embedder="none") as memory:
+            names = run(BLOCKS[1][0], tmp_path, memory=memory, model=model, tools=[get_weather])
+            for _ in range(2):
+                names["agent"].invoke({"messages": [{"role": "user", "content": "I take my coffee black."}]})
+            assert ran == ["Graz"]
+            assert memory.recall("coffee", scope="ada")[0].memory.text == "I take my coffee black."
+            run(BLOCKS[2][0], tmp_path, memory=memory)
+            assert memory.tools.policy("now").writes == ()
+    finally:
+        set_llm_cache(None)
 
 
-def test_the_block_of_the_readme_is_made(tmp_path):
+async def test_the_llama_index_agent_of_the_readme_recalls(tmp_path):
     pytest.importorskip("llama_index.core")
     from shared_core import TieredMemory
+    from tests.adapters.llama_index.conftest import Script
 
-    with TieredMemory.open(tmp_path / "agent.db", embedder="none") as memory:
-        names = run(BLOCKS[2][0].split("await")[0], tmp_path, memory=memory)
-        assert names["chat"].memory_blocks[0].scope == "ada"
+    def get_weather(city: str) -> str:
+        """The weather."""
+        return city
+
+    script = Script(lambda _: "Black.")
+    with TieredMemory.open(tmp_path / "agent.db", embedder="none", default_scope="ada") as memory:
+        memory.remember("I take my coffee black.")
+        names = run(BLOCKS[3][0], tmp_path, memory=memory, llm=script.llm, get_weather=get_weather)
+        assert await names["ask"]("How do I take my coffee?") == "Black."
+        assert "I take my coffee black." in str(script.prompts[-1])
+        await names["chat"].sql_store._async_engine.dispose()

@@ -43,7 +43,9 @@ def open_embedder(embedder: Any = None) -> Embedder | None:
         return _BUNDLED[embedder]()
     if embedder.startswith(_MODEL2VEC):
         return Model2Vec(embedder.removeprefix(_MODEL2VEC))
-    raise InvalidInput(f"embedder: expected one of {', '.join(NAMES)}, or an object, got {embedder!r}")
+    raise InvalidInput(
+        f"embedder: expected one of {', '.join(NAMES)}, or an object, got {embedder!r}; pass the embedding object itself"
+    )
 
 
 __all__ = ["NAMES", "Embedder", "Vectors", "checked", "open_embedder", "reads"]

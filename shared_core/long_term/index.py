@@ -61,6 +61,12 @@ class ScopeIndex:
         self._dimension = dimension
         self.reset()
 
+    def take_dimension(self, dimension: int) -> None:
+        """Hold vectors of this length from now on: if it is another than before, all rows are to be read anew."""
+        if dimension != self._dimension:
+            self._dimension = dimension
+            self.reset()
+
     def reset(self) -> None:
         """Forget everything: the next ``apply`` must bring all rows."""
         self.version = 0

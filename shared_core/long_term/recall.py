@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import tzinfo
 from itertools import islice
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -100,7 +102,7 @@ def _score(
     now: float,
 ) -> _Found:
     cosines = None if vector is None else index.cosines(vector)[index.where(positions)]
-    read = analyse(query, speakers=index.speakers, now=now, zone=store.settings.zone)
+    read = analyse(query, speakers=index.speakers, now=now, zone=cast(tzinfo, store.settings.zone))
 
     def texts_of(ids: Sequence[str]) -> list[str]:
         return [memory.text if memory else "" for memory in store.rows.get(scope, ids)]

@@ -69,6 +69,7 @@ class MemoryStore:
                 index = ScopeIndex(self.vectors.dimension)
             self._indexes[scope] = index  # last in the order of use
         with index.lock:
+            index.take_dimension(self.vectors.dimension)
             self._catch_up(scope, index)
             self._keep_to_bound(scope, index)
             yield index
@@ -108,6 +109,7 @@ class MemoryStore:
     def fill_vectors(self, scope: str, index: ScopeIndex, *, wait: bool = False) -> None:
         """Embed what a process without the model wrote; ``index`` is the current one and comes up to date."""
         if self.vectors.fill(scope, index, wait=wait):
+            index.take_dimension(self.vectors.dimension)
             self._catch_up(scope, index)
 
     def check_embedder(self, *, reembed: bool) -> None:
@@ -309,6 +311,11 @@ class MemoryStore:
         """How many events of this name were counted."""
         with self._lock:
             return self._counts[name]
+
+    def indexed(self) -> int:
+        """How many memories this process holds in its indexes now."""
+        with self._lock:
+            return sum(len(index.position) for index in self._indexes.values())
 
     def forget_index(self, scope: str) -> None:
         """Drop the scope's arrays and waiting read facts from this process."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import builtins
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +17,7 @@ from shared_core.long_term import recall as recalling
 from shared_core.long_term.draft import Draft, draft
 from shared_core.long_term.store import MemoryStore
 from shared_core.long_term.view import View
+from shared_core.off_loop import off_loop
 from shared_core.records import CheckReport, Hit, Memory, SweepReport
 from shared_core.settings import Retention, Settings
 from shared_core.storage.base import Source, Storage
@@ -90,7 +90,9 @@ class LongTerm:
         ``shown_texts`` are texts that the reader has before it already: memories of equal text are passed over.
         """
         if not isinstance(query, str):
-            raise InvalidInput(f"query: expected a string, got {type(query).__name__}")
+            raise InvalidInput(
+                f"query: expected a string, got {type(query).__name__}{arguments.part(query, 'text', 'content')}"
+            )
         view = View(
             session=arguments.optional_name("session", session),
             tags=None if tags is None else arguments.names("tags", tags),
@@ -187,11 +189,13 @@ class LongTerm:
 
     def forget(self, ids: str | Iterable[str], *, scope: str | None = None) -> int:
         """Erase these memories; return how many there were. Their ids may be used again."""
-        wanted = [ids] if isinstance(ids, str) else list(ids)
         chosen = self._scope_of(scope)
-        count = self._store.rows.delete(chosen, [arguments.name("id", id) for id in wanted])
+        wanted = arguments.ids("ids", ids)
+        if wanted:
+            self._store.erased(chosen)  # before: a process that dies in between replays no answer built on them
+        count = self._store.rows.delete(chosen, wanted)
         if count:
-            self._store.erased(chosen)
+            self._store.erased(chosen)  # after: what was answered meanwhile saw the memory still
         return count
 
     def supersede(self, id: str, text: str, *, scope: str | None = None) -> Memory:
@@ -209,7 +213,7 @@ class LongTerm:
 
     def pin(self, id: str, value: bool = True, *, scope: str | None = None) -> None:
         """Pin a memory (it is never evicted) or unpin it. NotFound if there is none."""
-        self._store.rows.set_pinned(self._scope_of(scope), arguments.name("id", id), bool(value))
+        self._store.rows.set_pinned(self._scope_of(scope), arguments.name("id", id), arguments.flag("value", value))
 
     def sweep(
         self,
@@ -261,37 +265,26 @@ class LongTerm:
         """Make the index of every memory anew from its text; what is still wrong afterwards."""
         return lifecycle.rebuild_index(self._store)
 
-    async def alist(self, **arguments_of_list: Any) -> builtins.list[Memory]:
-        """``list`` off the event loop."""
-        return await asyncio.to_thread(self.list, **arguments_of_list)
-
-    async def aretrieve_by_recency(self, *, scope: str | None = None, limit: int = 10) -> builtins.list[Memory]:
-        """``retrieve_by_recency`` off the event loop."""
-        return await asyncio.to_thread(self.retrieve_by_recency, scope=scope, limit=limit)
-
-    async def aretrieve_by_importance(self, *, scope: str | None = None, limit: int = 10) -> builtins.list[Memory]:
-        """``retrieve_by_importance`` off the event loop."""
-        return await asyncio.to_thread(self.retrieve_by_importance, scope=scope, limit=limit)
-
-    async def aretrieve_by_tags(
-        self, tags: Sequence[str], *, scope: str | None = None, limit: int = 10
-    ) -> builtins.list[Memory]:
-        """``retrieve_by_tags`` off the event loop."""
-        return await asyncio.to_thread(self.retrieve_by_tags, tags, scope=scope, limit=limit)
-
-    async def aretrieve_by_similarity(
-        self, query: str, *, scope: str | None = None, limit: int = 10
-    ) -> builtins.list[Memory]:
-        """``retrieve_by_similarity`` off the event loop."""
-        return await asyncio.to_thread(self.retrieve_by_similarity, query, scope=scope, limit=limit)
+    alist = off_loop(list)
+    aretrieve_by_recency = off_loop(retrieve_by_recency)
+    aretrieve_by_importance = off_loop(retrieve_by_importance)
+    aretrieve_by_tags = off_loop(retrieve_by_tags)
+    aretrieve_by_similarity = off_loop(retrieve_by_similarity)
 
     def stats(self) -> dict[str, Any]:
-        """Counts since opening: remembered, strengthened, recalls, recalled, evicted, failures."""
+        """Counts since opening: remembered, strengthened, recalls, recalled, evicted, failures.
+
+        ``embedder`` is the model's fingerprint or None, ``indexed`` how many memories this process holds ready.
+        """
         names = (
             "remembered", "strengthened", "recalls", "recalled", "evicted", "accesses_dropped",
             "embedding_failures", "foreign_model", "echoes", "rewrite_failures", "rerank_failures", "importance_failures",
         )  # fmt: skip
-        return {name: self._store.counted(name) for name in names}
+        return {
+            **{name: self._store.counted(name) for name in names},
+            "embedder": self._store.vectors.fingerprint,
+            "indexed": self._store.indexed(),
+        }
 
     def flush(self) -> None:
         """Write down the read facts that wait for the next write."""

@@ -36,6 +36,8 @@ class TextVectors:
         self._warned = False
         self._refused: dict[str, set[int]] = {}
         self._batch = _BATCH
+        self._dimension = 0
+        self._answers = True  # a question was answered last: what fails now is one text's fault, not the model's
 
     @property
     def fingerprint(self) -> str | None:
@@ -44,8 +46,16 @@ class TextVectors:
 
     @property
     def dimension(self) -> int:
-        """The length of a vector; 0 without a model."""
-        return self._embedder.dimension if self._embedder else 0
+        """The length of a vector as far as it is known; 0 without a model, and before it or the rows said it.
+
+        Never asks the model: one that fails must not keep memories from being written and read.
+        """
+        if self._embedder is None or self._dimension:
+            return self._dimension
+        stored = self._rows.embedder()
+        if stored is not None and stored[0] == self._embedder.fingerprint:
+            self._dimension = stored[1]
+        return self._dimension
 
     def claim(self, *, reembed: bool) -> bool:
         """Whether the rows' vectors were dropped for this model's. EmbedderMismatch if they should but may not be."""
@@ -64,13 +74,20 @@ class TextVectors:
         if self._embedder is None or not text.strip() or not reads(self._embedder, text):
             return None
         vectors = self._embed([text], query=True)
+        self._answers = vectors is not None
         return None if vectors is None else vectors[0]
 
     def sound(self, raw: bytes) -> bytes | None:
         """Bytes from elsewhere if they could be this model's vectors, else None. Without a model all could be."""
         if self._embedder is None:
             return raw or None
-        if not raw or len(raw) % (4 * self.dimension) or not np.isfinite(np.frombuffer(raw, np.float32)).all():
+        dimension = self._asked_dimension()
+        if (
+            not raw
+            or not dimension
+            or len(raw) % (4 * dimension)
+            or not np.isfinite(np.frombuffer(raw, np.float32)).all()
+        ):
             return None
         return raw
 
@@ -79,11 +96,24 @@ class TextVectors:
         if embedder is None or not texts:
             return None
         try:
-            return embedder.embed(texts, query=query)
+            vectors = embedder.embed(texts, query=query)
         except Exception as error:  # noqa: BLE001 - whatever a model raises, memories must still be written and read
-            self._count(embedding_failures=1)
-            _log.warning("embedding failed, going on without vectors: %s: %s", type(error).__name__, error)
+            self._failed(error)
             return None
+        self._dimension = vectors.shape[1]
+        return vectors
+
+    def _asked_dimension(self) -> int:
+        """The model's own word, for which it may be asked for the first time; 0 if it fails (counted)."""
+        try:
+            return self._embedder.dimension if self._embedder is not None else 0
+        except Exception as error:  # noqa: BLE001 - as in ``_embed``
+            self._failed(error)
+            return 0
+
+    def _failed(self, error: Exception) -> None:
+        self._count(embedding_failures=1)
+        _log.warning("embedding failed, going on without vectors: %s: %s", type(error).__name__, error)
 
     def of(self, texts: Sequence[str], *, wait: bool = True) -> tuple[str | None, list[bytes | None]]:
         """Fingerprint and float32 bytes (windows, dimension) for each text; None where there is no vector."""
@@ -104,8 +134,11 @@ class TextVectors:
         """Whether the rows take this model's vectors: another process may have changed the model meanwhile."""
         if self._embedder is None or self._storage.read_only:
             return False
-        stored = self._rows.claim_embedder(self._embedder.fingerprint, self._embedder.dimension, wait=wait)
-        if not _same(stored, self._embedder, self._embedder.dimension):
+        dimension = self._asked_dimension()
+        if not dimension:
+            return False
+        stored = self._rows.claim_embedder(self._embedder.fingerprint, dimension, wait=wait)
+        if not _same(stored, self._embedder, dimension):
             if not self._warned:
                 self._warned = True
                 _log.warning("going on without vectors: %s", _mismatch(stored, self._embedder))
@@ -151,7 +184,7 @@ class TextVectors:
                 fingerprint, vectors = self.of([text for _, text in pairs], wait=wait)
                 if fingerprint is None and pairs:
                     # The model fails: on the batch (the next recall tries half of it), or on this one text.
-                    if len(positions) == 1:
+                    if len(positions) == 1 and self._answers:
                         refused.add(pairs[0][0])
                     self._batch = max(1, len(positions) // 2)
                     return

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from shared_core import arguments
-from shared_core.errors import InvalidInput, StorageError
+from shared_core.errors import InvalidInput, StorageError, open_again
 from shared_core.messages import Message, copied
 from shared_core.mid_term.sizing import Sizing
 from shared_core.mid_term.window import assemble
@@ -221,6 +221,8 @@ class Context:
     async def aclear(self) -> int:
         """``clear`` off the event loop."""
         return await asyncio.to_thread(self.clear)
+
+    __reduce__ = open_again
 
 
 def _node(id: str) -> str | None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from shared_core import arguments
-from shared_core.errors import InvalidInput
+from shared_core.errors import InvalidInput, open_again
 from shared_core.forks import renew_in_child
 from shared_core.mid_term import exchange, tools
 from shared_core.mid_term.keys import digest
@@ -92,6 +92,7 @@ class ResponseCache:
         self._misses: Counter[str] = Counter()
         self._flawed: Counter[str] = Counter()
         self._saved_input = self._saved_output = 0
+        self._closed = False
         renew_in_child(self)
 
     def after_fork_in_child(self) -> None:
@@ -223,6 +224,12 @@ class ResponseCache:
                 **self._shelf.stats(),
             }
 
+    def close(self) -> None:
+        """From now on everything is a miss: ``call`` asks the model, nothing is kept."""
+        self._closed = True
+
+    __reduce__ = open_again
+
     # What they go through
 
     def _ask(self, request: Mapping[str, Any], scope: str | None) -> _Asked | None:
@@ -230,6 +237,9 @@ class ResponseCache:
         scope = self._scope_of(scope)
         if not isinstance(request, Mapping):
             raise InvalidInput(f"expected the request as a dict, got {type(request).__name__}; convert it first")
+        if self._closed:
+            self._miss("uncacheable")
+            return None
         try:
             return _Asked(digest("response", scope, exchange.canonical_request(request)), scope, request)
         except Exception:  # noqa: BLE001  a part's own code may run here; whatever it raises, there is no key

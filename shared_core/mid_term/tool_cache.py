@@ -9,28 +9,25 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar, Unpack, overload
 
 from shared_core import arguments
-from shared_core.errors import InvalidInput
-from shared_core.forks import renew_in_child
+from shared_core.errors import InvalidInput, open_again
 from shared_core.mid_term import tools
 from shared_core.mid_term.invalidation import Kind, Reach
 from shared_core.mid_term.keys import arguments_key, digest
 from shared_core.mid_term.single_flight import Again, Outcome, SingleFlight, in_thread
+from shared_core.mid_term.tool_counts import ToolCounts
 from shared_core.mid_term.tool_entries import Attempt, Call, ToolEntries
-from shared_core.mid_term.tools import Event, Policy, Resources
+from shared_core.mid_term.tools import Event, Policy, Registered, Resources
 from shared_core.mid_term.values import Uncached
 from shared_core.records import MISS
 from shared_core.settings import Settings
 from shared_core.storage.base import Blobs
 
 F = TypeVar("F", bound=Callable[..., Any])
-_COUNTED_CALLS: Final = 10_000
-_SHOWN_REPEATS: Final = 10
 
 
 class ToolCache:
@@ -57,14 +54,8 @@ class ToolCache:
         self._flights = SingleFlight()
         self._policies: dict[str, Policy] = {}
         self._defaults: dict[str, tools.Defaults] = {}
-        self._lock = threading.Lock()
-        self._repeats: dict[tuple[str, str], tuple[str, str, int]] = {}  # (tool, arguments, count), latest last
-        self._bypassed = 0
-        renew_in_child(self)
-
-    def after_fork_in_child(self) -> None:
-        """A lock of our own."""
-        self._lock = threading.Lock()
+        self._counts = ToolCounts()
+        self._closed = False
 
     def register(
         self,
@@ -140,27 +131,59 @@ class ToolCache:
         prepared = self._prepare(name, args, tools.defaults(fn), scope, form=form)
         return await self._arun(*prepared, lambda: fn(**args), hop=not tools.is_async(fn))
 
-    def wrap(self, fn: F, *, name: str | None = None, scope: str | None = None, **register: Any) -> F:
+    @overload
+    def wrap(
+        self, fn: F, *, name: str | None = None, scope: str | None = None, **register: Unpack[Registered]
+    ) -> F: ...
+
+    @overload
+    def wrap(
+        self, fn: None = None, *, name: str | None = None, scope: str | None = None, **register: Unpack[Registered]
+    ) -> Callable[[F], F]: ...
+
+    def wrap(
+        self,
+        fn: Callable[..., Any] | None = None,
+        *,
+        name: str | None = None,
+        scope: str | None = None,
+        **register: Unpack[Registered],
+    ) -> Any:
         """The function with its results cached, registered under ``name`` (its own name if None).
 
-        ``register`` takes the keywords of ``register``. Positional, keyword and default arguments make one
-        key. Without an explicit ``name``, two functions never share results even if they are called alike,
-        and those that no other process could recognise (closures, methods, callable objects) are kept in
-        memory only.
+        Also a decorator, bare or with keywords: ``@memory.tools.wrap(ttl=5)``. ``register`` takes the keywords of
+        ``register``; a ``reads`` or ``writes`` that names no parameter of the function is refused. Positional,
+        keyword and default arguments make one key. Without an explicit ``name``, two functions never share results
+        even if they are called alike, and those that no other process could recognise (closures, methods, callable
+        objects) are kept in memory only. After the memory was closed it is the function itself, uncached.
         """
+        if fn is None:
+            return lambda given: self.wrap(given, name=name, scope=scope, **register)
+        _expect_function("wrap", fn)
         called = arguments.name("name", name if name is not None else tools.name_of(fn))
-        identity, stored = ("", True) if name is not None else tools.identity(fn)
-        policy = Policy(**register, identity=identity, stored=stored)
-        self._policies[called] = policy
-        return self._wrapped(fn, called, policy, scope)
+        return self._registered(fn, called, tools.of_function(fn, register, named=name is not None), scope)
 
-    def memoize(self, fn: F, *, scope: str | None = None, **register: Any) -> F:
+    @overload
+    def memoize(self, fn: F, *, scope: str | None = None, **register: Unpack[Registered]) -> F: ...
+
+    @overload
+    def memoize(
+        self, fn: None = None, *, scope: str | None = None, **register: Unpack[Registered]
+    ) -> Callable[[F], F]: ...
+
+    def memoize(
+        self, fn: Callable[..., Any] | None = None, *, scope: str | None = None, **register: Unpack[Registered]
+    ) -> Any:
         """``wrap`` for intermediate computations (embeddings, retrieval, summaries): named by module and function."""
-        identity, stored = tools.identity(fn)
+        if fn is None:
+            return lambda given: self.memoize(given, scope=scope, **register)
+        _expect_function("memoize", fn)
         called = f"{getattr(fn, '__module__', type(fn).__module__)}.{getattr(fn, '__qualname__', tools.name_of(fn))}"
-        policy = Policy(**register, identity=identity, stored=stored)
-        self._policies[called] = policy
-        return self._wrapped(fn, called, policy, scope)
+        return self._registered(fn, called, tools.of_function(fn, register, named=False), scope)
+
+    def _registered(self, fn: F, name: str, policy: Policy, scope: str | None) -> F:
+        self._policies[name] = policy
+        return self._wrapped(fn, name, policy, scope)
 
     def _wrapped(self, fn: F, name: str, policy: Policy, scope: str | None) -> F:
         signature, defaults = tools.signature(fn), tools.defaults(fn)
@@ -206,18 +229,20 @@ class ToolCache:
         try:
             text = arguments_key(full, policy.key)
         except Exception:  # noqa: BLE001  the arguments' own code runs here; whatever it raises, there is no key
-            return _Prepared(policy, full, space), None
+            return _Prepared(name, policy, full, space), None
         made = digest(name, text)
-        self._repeat((made, scope), name, text)
+        self._counts.called((made, scope), name, text)
         if policy.kept:
             try:
                 reach = Reach(name, made, space, scope, tools.resources(policy.reads, full))
                 call = Call(digest(made, policy.version, policy.identity, form, space, scope), reach, policy)
             except tools.UnclearResources:
                 pass
-        return _Prepared(policy, full, space), call
+        return _Prepared(name, policy, full, space), call
 
     def _run(self, prepared: _Prepared, call: Call | None, run: Callable[[], Any]) -> Any:
+        if self._closed:
+            return self._alone(run)
         if call is None:
             return self._bypass(prepared, run)
 
@@ -239,6 +264,8 @@ class ToolCache:
         return self._entries.finish(call, attempt, value)
 
     async def _arun(self, prepared: _Prepared, call: Call | None, run: Callable[[], Any], *, hop: bool) -> Any:
+        if self._closed:
+            return _open(await _awaited(await in_thread(self._alone, run) if hop else self._alone(run)))
         if call is None:
             return await self._abypass(prepared, run, hop=hop)
         disk = self._entries.shared or bool(call.reach.resources)
@@ -282,13 +309,23 @@ class ToolCache:
 
     # Executed always
 
+    def close(self) -> None:
+        """From now on every tool is executed, and nothing is kept or invalidated."""
+        self._closed = True
+
+    __reduce__ = open_again
+
+    def _alone(self, run: Callable[[], Any]) -> Any:
+        self._counts.after_close()
+        return _open(run())
+
     def _bypass(self, prepared: _Prepared, run: Callable[[], Any]) -> Any:
         event = self._event(prepared)
         self._end_shared(event)
         try:
             return _open(run())
         finally:
-            self._end(event)
+            self._end(event, prepared)
             self._end_shared(event)
 
     async def _abypass(self, prepared: _Prepared, run: Callable[[], Any], *, hop: bool) -> Any:
@@ -301,7 +338,7 @@ class ToolCache:
         try:
             return _open(await (value if hop else run()))
         finally:
-            self._end(event)
+            self._end(event, prepared)
             await self._aside(event is not None, self._end_shared, event)
 
     def _event(self, prepared: _Prepared) -> Event | None:
@@ -309,13 +346,14 @@ class ToolCache:
         if prepared.policy.kept:
             self._entries.uncacheable()
             return None
-        with self._lock:
-            self._bypassed += 1
+        self._counts.bypassed(prepared.name)
         return tools.event_of(prepared.policy, prepared.args, prepared.space)
 
-    def _end(self, event: Event | None) -> None:
+    def _end(self, event: Event | None, prepared: _Prepared) -> None:
         if event is not None:
-            self._entries.end(event.kind, event.texts, space=event.space)
+            ended = self._entries.end(event.kind, event.texts, space=event.space)
+            if ended and prepared.policy is tools.UNKNOWN:
+                self._counts.made_stale(prepared.name, ended)
 
     def _end_shared(self, event: Event | None) -> None:
         """Before and after an execution: a process that dies in between has invalidated all the same."""
@@ -360,34 +398,28 @@ class ToolCache:
         here = self._entries.end(kind, texts, scope=scope)
         return max(here, self._entries.end_shared(kind, texts, scope=scope))
 
-    # Counting
-
-    def _repeat(self, call: tuple[str, str], name: str, text: str) -> None:
-        with self._lock:
-            _, _, count = self._repeats.pop(call, ("", "", 0))
-            self._repeats[call] = (name, text[:200], count + 1)
-            if len(self._repeats) > _COUNTED_CALLS:
-                del self._repeats[next(iter(self._repeats))]
-
     def stats(self) -> dict[str, Any]:
         """Counters since the start, and what is held now.
 
         ``hits`` (of them ``joined``: served by a call under way), ``misses`` by cause, ``bypassed``
-        (executions of tools that are never kept), ``entries``, ``bytes``, ``evictions``, ``seconds_saved``,
+        (executions of tools that are never kept) and ``bypassed_tools`` (how many of each name), ``after_close``
+        (executions since the memory was closed), ``entries``, ``bytes``, ``evictions``, ``seconds_saved``,
         ``storage_errors``, and ``repeats``: the calls made most often, for an agent that runs in circles.
         """
-        with self._lock:
-            most = sorted(self._repeats.values(), key=lambda seen: -seen[2])[:_SHOWN_REPEATS]
-            bypassed = self._bypassed
-        repeats = [{"tool": tool, "arguments": text, "count": count} for tool, text, count in most if count > 1]
-        return {**self._entries.stats(), "bypassed": bypassed, "repeats": repeats}
+        return {**self._entries.stats(), **self._counts.stats()}
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
+    name: str
     policy: Policy
     args: dict[str, Any]
     space: str
+
+
+def _expect_function(what: str, fn: object) -> None:
+    if not callable(fn):
+        raise InvalidInput(f"tools.{what}: expected a function, got {fn!r}; write tools.{what}(get_weather, ttl=60)")
 
 
 def _open(value: Any) -> Any:

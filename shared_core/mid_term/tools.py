@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypedDict
 
 from shared_core import arguments
 from shared_core.errors import InvalidInput
@@ -20,6 +20,21 @@ from shared_core.mid_term.keys import canonical
 
 Resources = str | Iterable[str] | Callable[[dict[str, Any]], Any] | None
 _unnamed = itertools.count(1)
+
+
+class Registered(TypedDict, total=False):
+    """The keywords of ``ToolCache.register`` for the type of ``wrap``; what they mean stands there."""
+
+    cacheable: bool
+    ttl: float | None
+    reads: Resources
+    writes: Resources
+    key: Callable[[dict[str, Any]], Any] | None
+    space: str | None
+    version: str
+    max_entry_bytes: int | None
+    rewinds: bool
+    copy: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +107,8 @@ def resources(spec: Resources, args: Mapping[str, Any]) -> tuple[str, ...]:
         except Exception as error:
             raise UnclearResources(str(error)) from error
         return tuple(dict.fromkeys(_texts(() if values is None else values)))
-    names = (spec,) if isinstance(spec, str) else tuple(spec)
     found: list[str] = []
-    for name in names:
+    for name in _argument_names(spec):
         if args.get(name) is None:
             raise UnclearResources(name)
         found.extend(_texts(args[name]))
@@ -132,6 +146,35 @@ def event_of(policy: Policy, args: Mapping[str, Any], space: str) -> Event | Non
     except UnclearResources:
         return Event("space", (space,))  # it writes something, and nobody can say what
     return Event("resource", written, space) if written else None
+
+
+def of_function(fn: Callable[..., Any], register: Registered, *, named: bool) -> Policy:
+    """The policy of a function wrapped with these keywords. InvalidInput for one that is none, and for a resource
+    named after a parameter the function does not have.
+    """
+    unknown = sorted(register.keys() - Registered.__annotations__.keys())
+    if unknown:
+        known = ", ".join(["name", "scope", *Registered.__annotations__])
+        raise InvalidInput(f"{unknown[0]}: expected keywords among {known}, got {unknown[0]!r}")
+    own, stored = ("", True) if named else identity(fn)
+    policy = Policy(**register, identity=own, stored=stored)
+    found = signature(fn)
+    parameters = list(found.parameters) if found else []
+    if found and not any(p.kind is p.VAR_KEYWORD for p in found.parameters.values()):
+        for what, spec in (("reads", policy.reads), ("writes", policy.writes)):
+            for argument in _argument_names(spec):
+                if argument not in parameters:
+                    raise InvalidInput(
+                        f"{what}: expected parameters of {name_of(fn)} ({', '.join(parameters) or 'it has none'}), "
+                        f"got {argument!r}; a resource that is no argument: {what}=lambda args: [{argument!r}]"
+                    )
+    return policy
+
+
+def _argument_names(spec: Resources) -> tuple[str, ...]:
+    if spec is None or callable(spec):
+        return ()
+    return (spec,) if isinstance(spec, str) else tuple(spec)
 
 
 # Functions

@@ -1,7 +1,7 @@
 """Arguments: each check returns a clean copy, or an error that says what was expected and what came."""
 
 import math
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared_core import InvalidInput, arguments
+from shared_core import Hit, InvalidInput, Memory, arguments
 
 JSON = st.recursive(
     st.none()
@@ -124,3 +124,59 @@ def test_a_text_is_measured_in_utf8_bytes():
     assert arguments.text("text", "é" * 5, max_bytes=10) == "ééééé"
     with pytest.raises(InvalidInput, match="at most 10 bytes, got 11"):
         arguments.text("text", "é" * 5 + "a", max_bytes=10)
+
+
+@pytest.mark.parametrize("at", [1_700_000_000_000, 253_402_300_800, -62_135_596_801, np.int64(1_700_000_000_000)])
+def test_a_time_no_calendar_can_show_is_asked_whether_it_is_milliseconds(at):
+    with pytest.raises(
+        InvalidInput, match=r"years 1 to 9999, got .*; seconds, not milliseconds\? write at=value / 1000"
+    ):
+        arguments.instant("at", at)
+
+
+@pytest.mark.parametrize("at", [253_402_300_799, -62_135_596_800, 0])
+def test_the_first_and_the_last_second_of_the_calendar_are_times(at):
+    assert arguments.instant("at", at) == at
+
+
+@pytest.mark.parametrize(
+    ("check", "value", "hint"),
+    [
+        (arguments.instant, "2024-05-01", "write datetime.fromisoformat(value), with its zone"),
+        (
+            arguments.instant,
+            date(2024, 5, 1),
+            "write datetime(value.year, value.month, value.day, tzinfo=timezone.utc)",
+        ),
+        (arguments.ttl, timedelta(minutes=5), "write value.total_seconds()"),
+        (arguments.count, 8.0, "write int(x)"),
+        (arguments.count, "8", "write int(x)"),
+        (arguments.ids, Memory(id="a", text="b", scope="c"), "write .id"),
+        (arguments.ids, [Memory(id="a", text="b", scope="c")], "write .id"),
+        (arguments.ids, Hit(Memory(id="a", text="b", scope="c"), 1.0, {}), "write .memory.id"),
+        (arguments.ids, [Hit(Memory(id="a", text="b", scope="c"), 1.0, {})], "write .memory.id"),
+        (arguments.flag, 1, "write bool(…) around it"),
+        (arguments.flag, "no", "write bool(…) around it"),
+        (arguments.role, "human", "write 'user'"),
+        (arguments.role, "ai", "write 'assistant'"),
+    ],
+)
+def test_what_is_refused_comes_with_what_to_type_instead(check, value, hint):
+    with pytest.raises(InvalidInput) as raised:
+        check("x", value)
+    assert str(raised.value).startswith("x: expected")
+    assert str(raised.value).endswith(hint)
+
+
+def test_a_text_in_an_object_is_pointed_at():
+    for value, hint in (
+        (Memory(id="a", text="b", scope="c"), ".text"),
+        (Hit(Memory(id="a", text="b", scope="c"), 1, {}), ".memory.text"),
+    ):
+        with pytest.raises(InvalidInput, match=f"text: expected a string, got .*; write {hint}$"):
+            arguments.text("text", value, max_bytes=10)
+
+
+def test_one_id_or_several():
+    assert arguments.ids("ids", "a") == ["a"]
+    assert arguments.ids("ids", iter(["b", "a", "b"])) == ["b", "a", "b"]

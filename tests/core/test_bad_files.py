@@ -93,7 +93,7 @@ def test_a_missing_folder_is_named(tmp_path):
 
 
 def test_a_folder_is_no_file(tmp_path):
-    with pytest.raises(StorageError, match="unable to open"):
+    with pytest.raises(StorageError, match=r"expected a file, got a folder; write '.*agent.db'"):
         open_plain(tmp_path)
 
 

@@ -30,7 +30,7 @@ def shown(memory, scope):
     return [
         *plain.list(scope=scope, status=None),
         *memory.recall("zebra", scope=scope),
-        *memory.recall("", scope=scope, as_of=1e12),
+        *memory.recall("", scope=scope, as_of=1e11),
         *plain.retrieve_by_recency(scope=scope),
         *plain.retrieve_by_importance(scope=scope),
         *plain.retrieve_by_similarity("zebra", scope=scope),

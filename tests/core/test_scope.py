@@ -46,7 +46,7 @@ def read_everything(memory, scope):
         *memory.recall("", scope=scope, k=50),
         *memory.recall("zebra", scope=scope, k=50, tags=["t"]),
         *memory.recall("zebra", scope=scope, k=50, session="s"),
-        *memory.recall("zebra", scope=scope, k=50, as_of=1e12),
+        *memory.recall("zebra", scope=scope, k=50, as_of=1e11),
         *memory.sweep(scope=scope, max_memories=0, dry_run=True).victims,
         *memory.turns.begin("zebra", scope=scope, session="s").hits,
     ]

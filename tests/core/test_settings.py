@@ -2,10 +2,12 @@
 
 import dataclasses
 import math
+from datetime import UTC, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from shared_core import InvalidInput, RecallWeights, Rule, Settings
+from shared_core import InvalidInput, RecallWeights, Rule, Settings, TieredMemory
 
 
 def test_the_defaults_are_those_of_the_rule():
@@ -41,6 +43,9 @@ def test_a_rule_that_makes_no_sense_is_refused_by_name(wrong):
         {"decay": 0}, {"decay": 1.01}, {"recall_k": -1}, {"recall_k": 2.5}, {"recall_tokens": True}, {"victims": "burn"},
         {"max_text_bytes": 0}, {"max_windows": 0}, {"index_bytes": 0}, {"index_bytes": 1e9}, {"cache_bytes": -1},
         {"cache_items": 0.5}, {"max_entry_share": 0}, {"max_entry_share": 1.5},
+        {"zone": "Europe/Atlantis"}, {"zone": 2}, {"zone": None}, {"zone": {}}, {"zone": ""}, {"count_tokens": 4}, {"long_term": {"alpha": 1}},
+        {"mid_term": 0.4}, {"mid_term": RecallWeights()}, {"recall": {}}, {"recall": Rule()}, {"persist_caches": 1},
+        {"persist_caches": "no"},
     ],
 )  # fmt: skip
 def test_a_setting_that_makes_no_sense_is_refused_by_name(wrong):
@@ -60,3 +65,17 @@ def test_the_bounds_themselves_are_fine():
     Settings(decay=1.0, recall_k=0, recall_tokens=0, max_text_bytes=1, max_windows=1, index_bytes=1, max_entry_share=1)
     Rule(alpha=0, beta=1, evidence_weight=0)
     Rule(alpha=1, beta=0, evidence_weight=1)
+
+
+def test_a_zone_may_be_given_by_its_name_and_is_kept_as_a_zone():
+    assert Settings(zone="Europe/Vienna").zone == ZoneInfo("Europe/Vienna")
+    east = timezone(timedelta(hours=8))
+    assert Settings(zone=east).zone is east
+    assert Settings().zone is UTC
+
+
+@pytest.mark.parametrize("settings", [{}, "fast", Settings])
+def test_a_memory_takes_settings_and_nothing_that_looks_like_them(tmp_path, settings):
+    with pytest.raises(InvalidInput, match=r"settings: expected Settings, got .*; write Settings\("):
+        TieredMemory.open(tmp_path / "memory.db", settings=settings)
+    TieredMemory.open(tmp_path / "memory.db", settings=None, embedder="none").close()

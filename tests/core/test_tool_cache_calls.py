@@ -393,7 +393,7 @@ def test_stats_tell_causes_seconds_and_repeats():
     stats = tools.stats()
     assert stats["misses"] == {"cold": 1, "expired": 1, "invalidated": 1, "uncacheable": 0, "evicted": 0}
     assert (stats["hits"], stats["seconds_saved"]) == (1, 3.0)
-    assert stats["repeats"] == [{"tool": "slow", "arguments": '{"item":"a"}', "count": 4}]
+    assert stats["repeats"] == [{"tool": "slow", "arguments": '{"item":"a"}', "scope": "ada", "count": 4}]
     assert copy.deepcopy(stats) == stats
 
 

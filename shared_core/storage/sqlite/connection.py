@@ -185,6 +185,10 @@ class Connections:
         with _translated(self.location):
             if not self.in_memory:
                 path = Path(self.location)
+                if path.is_dir():
+                    raise StorageError(
+                        f"{self.location}: expected a file, got a folder; write {str(path / 'agent.db')!r}"
+                    )
                 if not path.parent.is_dir():
                     raise StorageError(
                         f"{self.location}: expected an existing folder, {path.parent} is none; create it first"

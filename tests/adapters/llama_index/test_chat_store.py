@@ -336,7 +336,7 @@ class TestScopes:
             TieredChatStore(memory=open_memory(default_scope=None))
 
     def test_something_that_is_no_memory_is_refused_with_what_to_type(self):
-        with pytest.raises(InvalidInput, match=r"memory: expected a TieredMemory, got 3; write TieredMemory.open"):
+        with pytest.raises(InvalidInput, match=r"expected a TieredMemory, got 3; write TieredMemory.open"):
             TieredChatStore(memory=3)
 
 

@@ -1,0 +1,58 @@
+"""The guide is one program from its first block to its last, and it runs as it stands."""
+
+import ast
+import asyncio
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parent.parent / "docs" / "guide.md"
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+def get_weather(city: str) -> str:
+    """The weather in a city."""
+    return f"sunny in {city}"
+
+
+def test_every_block_of_the_guide_runs(tmp_path, monkeypatch):
+    pytest.importorskip("langchain_classic")
+    pytest.importorskip("llama_index.core")
+    from langchain_core.globals import set_llm_cache
+    from langchain_core.tools import tool
+
+    from tests.adapters.langchain.fakes import ScriptedModel
+    from tests.adapters.llama_index.conftest import Script
+
+    monkeypatch.chdir(tmp_path)
+    names = {
+        "__name__": "guide",
+        "model": ScriptedModel(),
+        "llm": Script(lambda _: "Black.").llm,
+        "get_weather": get_weather,
+        "weather_tool": tool(get_weather),
+    }
+    loop = asyncio.new_event_loop()
+    try:
+        for i, block in enumerate(BLOCKS):
+            code = compile(block, f"guide block {i}", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            found = eval(code, names)  # noqa: S307  the project's own page
+            if inspect.iscoroutine(found):
+                loop.run_until_complete(found)
+    finally:
+        set_llm_cache(None)
+        loop.close()
+        names["memory"].close()
+
+
+@pytest.mark.parametrize("package", ["langchain_tiered_memory", "llama_index_tiered_memory"])
+def test_every_adapter_has_an_example_in_the_guide(package):
+    pytest.importorskip(package)
+    shown = {
+        name.strip()
+        for imported in re.findall(rf"from {package} import (.*)", "\n".join(BLOCKS))
+        for name in imported.split(",")
+    }
+    assert shown == set(__import__(package).__all__)
