@@ -779,12 +779,13 @@ def test_a_forget_that_ends_half_way_replays_no_answer_built_on_the_memory(open_
     def fails(*_, **__):
         raise DiskFullError
 
-    whole, memory.long_term.forget = memory.long_term.forget, fails
+    rows = memory.storage.memories
+    whole, rows.delete = rows.delete, fails
     with pytest.raises(DiskFullError):
         memory.forget(kept.id)
     assert memory.responses.get(request) is MISS
     memory.responses.put(request, {"content": "4711"})
-    memory.long_term.forget = whole
+    rows.delete = whole
     assert memory.forget(kept.id) == 1
     assert memory.responses.get(request) is MISS
     assert memory.forget([]) == 0
