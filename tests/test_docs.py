@@ -17,6 +17,13 @@ def get_weather(city: str) -> str:
     return f"sunny in {city}"
 
 
+def takes_a_chat_store():
+    """Whether this release of LlamaIndex lets its Memory keep messages elsewhere than in its own SQL store."""
+    from llama_index.core.memory import Memory
+
+    return "chat_store" in inspect.signature(Memory.from_defaults).parameters
+
+
 def test_every_block_of_the_guide_runs(tmp_path, monkeypatch):
     pytest.importorskip("langchain_classic")
     pytest.importorskip("llama_index.core")
@@ -37,6 +44,8 @@ def test_every_block_of_the_guide_runs(tmp_path, monkeypatch):
     loop = asyncio.new_event_loop()
     try:
         for i, block in enumerate(BLOCKS):
+            if "TieredAsyncChatStore(" in block and not takes_a_chat_store():
+                continue
             code = compile(block, f"guide block {i}", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
             found = eval(code, names)  # noqa: S307  the project's own page
             if inspect.iscoroutine(found):
