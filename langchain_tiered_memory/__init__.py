@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from langchain_tiered_memory.llm_cache import TieredLLMCache as TieredLLMCache
     from langchain_tiered_memory.memory_tools import memory_tools as memory_tools
     from langchain_tiered_memory.middleware import TieredMemoryMiddleware as TieredMemoryMiddleware
+    from langchain_tiered_memory.middleware import TieredPromptPlanMiddleware as TieredPromptPlanMiddleware
+    from langchain_tiered_memory.middleware import TieredRecallMiddleware as TieredRecallMiddleware
+    from langchain_tiered_memory.middleware import TieredResponseCacheMiddleware as TieredResponseCacheMiddleware
+    from langchain_tiered_memory.middleware import TieredToolCacheMiddleware as TieredToolCacheMiddleware
+    from langchain_tiered_memory.middleware import TieredWindowMiddleware as TieredWindowMiddleware
     from langchain_tiered_memory.node_cache import TieredNodeCache as TieredNodeCache
     from langchain_tiered_memory.retriever import TieredRetriever as TieredRetriever
     from langchain_tiered_memory.store import TieredStore as TieredStore
@@ -29,8 +34,13 @@ _PLACES = {
     "TieredLLMCache": ("llm_cache", "langchain"),
     "TieredMemoryMiddleware": ("middleware", "langchain"),
     "TieredNodeCache": ("node_cache", "langchain"),
+    "TieredPromptPlanMiddleware": ("middleware", "langchain"),
+    "TieredRecallMiddleware": ("middleware", "langchain"),
+    "TieredResponseCacheMiddleware": ("middleware", "langchain"),
     "TieredRetriever": ("retriever", "langchain"),
     "TieredStore": ("store", "langchain"),
+    "TieredToolCacheMiddleware": ("middleware", "langchain"),
+    "TieredWindowMiddleware": ("middleware", "langchain"),
     "cached_tools": ("cached_tools", "langchain"),
     "memory_tools": ("memory_tools", "langchain"),
 }
@@ -43,8 +53,13 @@ __all__ = [
     "TieredLLMCache",
     "TieredMemoryMiddleware",
     "TieredNodeCache",
+    "TieredPromptPlanMiddleware",
+    "TieredRecallMiddleware",
+    "TieredResponseCacheMiddleware",
     "TieredRetriever",
     "TieredStore",
+    "TieredToolCacheMiddleware",
+    "TieredWindowMiddleware",
     "cached_tools",
     "memory_tools",
 ]

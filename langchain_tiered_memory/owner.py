@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 
+from langchain_tiered_memory import turn_note
 from shared_core import InvalidInput, ScopeRequired, TieredMemory, check_memory
 
 Named = str | Callable[..., str | None] | None
@@ -50,12 +51,38 @@ def scope_of(memory: TieredMemory, scope: Named, *given: Any, fallback: str | No
     return memory.scope_of(scope)
 
 
+def check_session(session: object) -> None:
+    """InvalidInput for a session that is neither a name, nor a function that finds it, nor None."""
+    if session is not None and not callable(session) and not isinstance(session, str):
+        raise InvalidInput(f"session: expected a string, a function of the runtime or None, got {session!r}")
+
+
 def session_of(session: Named, runtime: Any) -> str:
     """The conversation of a run: as given, else the thread id; a run without a thread is a conversation of its own."""
     found = session(runtime) if callable(session) else session
     if found is None:
         found = _thread_id(runtime)
     return uuid.uuid4().hex if found is None else str(found)
+
+
+class Owner:
+    """Whose the calls of a middleware are: as the turn's note says that stands under its name, else as it was given."""
+
+    def __init__(self, memory: TieredMemory, name: str, *, scope: Named = None, session: Named = None) -> None:
+        self._memory, self._name = memory, name
+        self._scope, self._session = scope, session
+
+    def scope(self, state: Any, runtime: Any) -> str:
+        """The scope of a call."""
+        note = turn_note.note_of(state, self._name)
+        return str(note["scope"]) if note is not None else scope_of(self._memory, self._scope, runtime)
+
+    def session(self, state: Any, runtime: Any) -> str | None:
+        """The conversation that goes on from run to run; None if neither a session nor a thread names it."""
+        if self._session is None and _thread_id(runtime) is None:
+            return None
+        note = turn_note.note_of(state, self._name)
+        return str(note["session"]) if note is not None else session_of(self._session, runtime)
 
 
 def _thread_id(runtime: Any) -> Any:

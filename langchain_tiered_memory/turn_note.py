@@ -14,22 +14,28 @@ from langchain.agents.middleware import AgentState
 from langchain.agents.middleware.types import PrivateStateAttr
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
+from langchain_tiered_memory import blocks
 from shared_core import Turn
 
 _KEY = "tiered_memory"
 
 
+def _merged(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    return {**before, **after}  # two middlewares may write their notes in one step
+
+
 class TieredMemoryState(AgentState[Any]):
     """The agent's state with the notes in a private entry: neither input nor output shows it."""
 
-    tiered_memory: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
+    tiered_memory: NotRequired[Annotated[dict[str, Any], PrivateStateAttr, _merged]]
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
     """The start of a turn: whose it is, the user's newest message, and what the prompt shows already.
 
-    ``shown`` are texts, ``ids`` the ids of all messages, ``head`` where the log stood when the thread was last here.
+    ``shown`` are texts, ``ids`` the ids of all messages, ``head`` where the log stood when the thread was last here,
+    ``earlier`` the entries of earlier turns that requests still have to show (``blocks.py``).
     """
 
     scope: str
@@ -39,12 +45,19 @@ class Opening:
     shown: tuple[str, ...]
     ids: tuple[str, ...]
     head: str | None
+    earlier: tuple[dict[str, Any], ...] = ()
 
 
 def note_of(state: Any, name: str) -> dict[str, Any] | None:
     """The note of the middleware with this name, or None."""
     notes = state.get(_KEY) if isinstance(state, Mapping) else None
     return (notes or {}).get(name)
+
+
+def digests(state: Any) -> frozenset[str]:
+    """The hashes of the blocks that were recalled for the present turn, of every middleware in the agent."""
+    notes = state.get(_KEY) if isinstance(state, Mapping) else None
+    return frozenset(note["digest"] for note in (notes or {}).values() if "digest" in note)
 
 
 def noted(state: Mapping[str, Any], name: str, note: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,6 +84,7 @@ def opened(
         shown=tuple(m.text for m in state["messages"] if isinstance(m, HumanMessage | AIMessage)),
         ids=ids_of(state["messages"]),
         head=known.get("head") if known is not None and same else None,
+        earlier=() if known is None else blocks.carried(known, state["messages"], message.id, same=same),
     )
 
 
@@ -79,6 +93,8 @@ def note(opening: Opening, turn: Turn | None) -> dict[str, Any]:
     kept: dict[str, Any] = {"scope": opening.scope, "session": opening.session, "message": opening.message}
     if opening.head is not None:
         kept["head"] = opening.head
+    if opening.earlier:
+        kept["earlier"] = list(opening.earlier)
     if turn is not None and turn.block:
         kept |= {"ids": list(turn.ids), "digest": turn.digest}
     return kept

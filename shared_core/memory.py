@@ -77,7 +77,9 @@ class TieredMemory:
         )
         self._sizing = Sizing(self.settings)
         self.prompts = Prompts(settings=self.settings, clock=clock, scope_of=self.scope_of)
-        self.turns = Turns(self.long_term, self.context, settings=self.settings, scope_of=self.scope_of)
+        self.turns = Turns(
+            self.long_term, self.context, settings=self.settings, scope_of=self.scope_of, sizing=self._sizing
+        )
 
     @classmethod
     def open(

@@ -27,6 +27,8 @@ from shared_core.forks import renew_in_child
 from shared_core.long_term import LongTerm
 from shared_core.messages import Message, already_logged, copied, is_said, text_of
 from shared_core.mid_term.context import Context
+from shared_core.mid_term.fitting import Fitting
+from shared_core.mid_term.sizing import Sizing
 from shared_core.records import Hit, Memory
 from shared_core.settings import Settings
 from shared_core.storage.base import Source
@@ -83,8 +85,10 @@ class Turns:
         *,
         settings: Settings,
         scope_of: Callable[[str | None], str],
+        sizing: Sizing,
     ) -> None:
         self._long_term = long_term
+        self._fitting = Fitting(sizing)
         self._context = context
         self._settings = settings
         self._scope_of = scope_of
@@ -182,6 +186,14 @@ class Turns:
         """
         room = max(arguments.count("max_tokens", max_tokens) - self._settings.recall_tokens, 0)
         return self._context(session, scope=self._scope_of(scope)).window(room)
+
+    def fit(self, messages: Sequence[Message], max_tokens: int) -> list[tuple[int, Message]]:
+        """``window`` for a conversation that a framework keeps: (place among those given, message to show) in order.
+
+        Same rule, same reserve; nothing is read or written. Raises InvalidInput.
+        """
+        room = max(arguments.count("max_tokens", max_tokens) - self._settings.recall_tokens, 0)
+        return self._fitting.window(messages, room)
 
     def end(
         self, messages: Iterable[Message], *, session: str, scope: str | None = None, recalled: Iterable[str] = ()

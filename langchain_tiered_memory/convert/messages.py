@@ -113,6 +113,33 @@ def with_block(message: BaseMessage, block: str) -> BaseMessage:
     return message.model_copy(update={"content": [*before, {"type": "text", "text": block}]})
 
 
+def thinks(message: BaseMessage) -> bool:
+    """Whether the message holds thinking that its provider signed: it is bound to the bytes that stood before it."""
+    return isinstance(message, AIMessage) and any(map(_is_signed_thinking, message.content))
+
+
+def without_thinking(message: BaseMessage) -> BaseMessage:
+    """The message without signed thinking, in a copy; the very same object if it has none."""
+    if not thinks(message):
+        return message
+    return message.model_copy(update={"content": [b for b in message.content if not _is_signed_thinking(b)]})
+
+
+def is_void(message: BaseMessage) -> bool:
+    """Whether nothing is left in a model's message, neither content nor a call: providers refuse it."""
+    return isinstance(message, AIMessage) and not message.content and not message.tool_calls
+
+
+def _is_signed_thinking(block: Any) -> bool:
+    if not isinstance(block, dict):
+        return False
+    kind = block.get("type")
+    # In LangChain's own shape of content, thinking is a reasoning block with the signature among its extras.
+    return kind in ("thinking", "redacted_thinking") or (
+        kind == "reasoning" and isinstance(block.get("extras"), dict) and "signature" in block["extras"]
+    )
+
+
 def pack_message(message: BaseMessage) -> dict[str, Any]:
     """A message as data with the name of its class; InvalidInput for a class that is not on the allow-list."""
     kind = type(message).__name__

@@ -9,7 +9,7 @@ from shared_core.short_term.explain import Explanation
 from shared_core.short_term.ledger import Ledger, Tokens, tokens_of
 from shared_core.short_term.plan import Breakpoint, Expected, Plan
 from shared_core.short_term.planner import Prompts
-from shared_core.short_term.rules import RULES, ModelRules
+from shared_core.short_term.rules import RULES, ModelRules, is_anthropic
 
 __all__ = [
     "RULES",
@@ -21,5 +21,6 @@ __all__ = [
     "Plan",
     "Prompts",
     "Tokens",
+    "is_anthropic",
     "tokens_of",
 ]

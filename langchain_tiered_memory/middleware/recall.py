@@ -1,50 +1,49 @@
-"""``TieredMemoryMiddleware``: an agent of ``create_agent`` recalls, reuses tool results and remembers.
+"""``TieredRecallMiddleware``: an agent of ``create_agent`` recalls at the start of a turn and remembers at its end.
 
 One turn is one user message: recall once, the block frozen for every model call of the turn, the turn
-remembered at its end. The rules are ``shared_core/turn.py`` and ``memory.tools``; here is where the framework
-calls them. What is recalled stands in no message of the state: the state keeps memory ids and a hash, and the
-text enters a copy of the request, at the end of the user's message.
+remembered at its end. The rules are ``shared_core/turn.py``; here is where the framework calls them. What is
+recalled stands in no message of the state: the state keeps memory ids and a hash, and the text enters a copy of
+the request, at the end of the user's message.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
-from langchain.agents.middleware.types import ToolCallRequest
-from langchain_core.messages import ToolMessage
-from langchain_core.tools import BaseTool
+from langchain.agents.middleware.types import ExtendedModelResponse
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
-from langchain_tiered_memory import calls, convert, turn_note
-from langchain_tiered_memory.owner import Named, one_each, scope_of, session_of
+from langchain_tiered_memory import blocks, convert, turn_note
+from langchain_tiered_memory.blocks import Entry
+from langchain_tiered_memory.owner import Named, check_session, scope_of, session_of
 from langchain_tiered_memory.turn_note import TieredMemoryState
-from shared_core import InvalidInput, TieredMemory, Turn, check_memory, open_again
+from shared_core import InvalidInput, TieredMemory, check_memory, open_again
 
 _log = logging.getLogger(__name__)
 
 
-class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
-    """Memory for ``create_agent(model, tools, middleware=[TieredMemoryMiddleware(memory)])``.
+class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
+    """Recall at the start of each turn, and remembering at its end.
 
     - ``scope``: a string, or a function of the runtime (``lambda runtime: runtime.context.user_id``); None is the
       memory's default scope, and ScopeRequired without one.
     - ``session``: the same; None is the thread id. Both are resolved once per turn.
-    - ``tools``: names (or tools) whose results are cached; those not registered with ``memory.tools`` yet are
-      registered with its defaults. Tools nobody registered are executed always, and since they may write
-      anything, they make the cached results of the scope stale: register the harmless ones with
-      ``cacheable=False, writes=[]``.
     - ``remember``: log each turn and remember what the user and the model said. A thread that is taken up again
       from an earlier checkpoint takes the log with it: what the abandoned branch remembered is not recalled there.
     - ``on_write_error``: ``"warn"`` logs a turn that could not be remembered and counts it in ``counts``
       (``write_failures``); ``"raise"`` lets the agent fail. Reads that fail never reach the agent.
     - ``name``: for two of them in one agent.
 
-    Without memories to recall the request is passed on as it came.
+    Without memories to recall the request is passed on as it came. The block of an earlier turn is shown again,
+    the same byte for byte, if the model thought in that turn, since its thinking is bound to what stood before it.
+    A block that cannot be made again (a memory was forgotten) is dropped for good, counted (``blocks_dropped``),
+    and what was thought up to then is left out whole.
     """
 
     state_schema = TieredMemoryState
@@ -55,19 +54,15 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         *,
         scope: Named = None,
         session: Named = None,
-        tools: Iterable[str | BaseTool] = (),
         remember: bool = True,
         on_write_error: str = "warn",
         name: str | None = None,
     ) -> None:
         super().__init__()
         check_memory(memory, scope)
+        check_session(session)
         if on_write_error not in ("warn", "raise"):
             raise InvalidInput(f"on_write_error: expected 'warn' or 'raise', got {on_write_error!r}")
-        if isinstance(tools, str):
-            raise InvalidInput(f"tools: expected a list of tools or names, got {tools!r}; write [{tools!r}] for one")
-        if session is not None and not callable(session) and not isinstance(session, str):
-            raise InvalidInput(f"session: expected a string, a function of the runtime or None, got {session!r}")
         self._memory = memory
         self._scope = scope
         self._session = session
@@ -76,17 +71,13 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         self._raises = on_write_error == "raise"
         self._name = name or type(self).__name__
         self.counts: Counter[str] = Counter()
-        self._unseen: set[str] = set()
-        for tool in one_each(tools):
-            called = tool if isinstance(tool, str) else tool.name
-            self._unseen.add(called)
-            if memory.tools.policy(called) is None:
-                memory.tools.register(called)
 
     @property
     def name(self) -> str:
         """The name the agent knows it by; two of one name are refused by ``create_agent``."""
         return self._name
+
+    __reduce__ = open_again
 
     # The turn begins: recall once
 
@@ -123,97 +114,50 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     def _note(self, state: Any) -> dict[str, Any] | None:
         return turn_note.note_of(state, self._name)
 
-    # Each model call: the same block at the same place
+    # Each model call: the same blocks at the same places
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
-    ) -> ModelResponse[Any]:
+    ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
         """Hand the model the user's message with the recalled block at its end, in a copy of the request."""
-        self._look_for_tools(request)
-        note = self._recalled(request)
-        if note is None:
+        note = self._note(request.state)
+        entries = blocks.entries(note)
+        if note is None or not entries:
             return handler(request)
-        turn = self._memory.turns.restore(note["ids"], note["digest"], session=note["session"], scope=note["scope"])
-        return handler(self._with_block(request, note, turn))
+        shown = self._made_again(note, entries)
+        return self._noting(note, request, shown, handler(_showing(request, shown)))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
-    ) -> ModelResponse[Any]:
+    ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
         """``wrap_model_call`` off the event loop."""
-        self._look_for_tools(request)
-        note = self._recalled(request)
-        if note is None:
-            return await handler(request)
-        turn = await self._memory.turns.arestore(
-            note["ids"], note["digest"], session=note["session"], scope=note["scope"]
-        )
-        return await handler(self._with_block(request, note, turn))
-
-    def _look_for_tools(self, request: ModelRequest[Any]) -> None:
-        """Once: a name in ``tools=`` that the agent does not have caches nothing, and is likely a slip."""
-        unseen, self._unseen = self._unseen, set()
-        if unseen:
-            there = {tool.name for tool in request.tools if isinstance(tool, BaseTool)}
-            for name in sorted(unseen - there):
-                _log.warning("tools=: the agent has no tool %r, it has %s", name, ", ".join(sorted(there)) or "none")
-
-    __reduce__ = open_again
-
-    def _recalled(self, request: ModelRequest[Any]) -> dict[str, Any] | None:
         note = self._note(request.state)
-        return note if note is not None and "ids" in note else None
-
-    def _with_block(self, request: ModelRequest[Any], note: Mapping[str, Any], turn: Turn | None) -> ModelRequest[Any]:
-        """The request with the block, or as it came: a block that is not the same byte for byte is left out."""
-        if turn is None:
-            self.counts["blocks_dropped"] += 1
-            return request
-        messages = list(request.messages)
-        for i in reversed(range(len(messages))):
-            if messages[i].id == note["message"]:
-                messages[i] = convert.with_block(messages[i], turn.block)  # type: ignore[call-overload]
-                return request.override(messages=messages)
-        return request
-
-    # Each tool call: cached if it was opted in
-
-    def wrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
-    ) -> ToolMessage | Command[Any]:
-        """Answer from the cache with a new message, or run the tool."""
-        name = request.tool_call["name"]
-        if not calls.may_share(self._memory, name, request.tool):
-            return handler(request)
-        own: list[Any] = []
-
-        def execute() -> Any:
-            own.append(handler(request))
-            return _kept(own[-1])
-
-        found = calls.run(self._memory, name, request.tool_call["args"], execute, scope=self._owner(request))
-        kept = own[-1] if own else convert.tool_message(found, request.tool_call)
-        return handler(request) if kept is None else kept  # a row that another hand wrote: as if there were none
-
-    async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
-    ) -> ToolMessage | Command[Any]:
-        """``wrap_tool_call`` off the event loop."""
-        name = request.tool_call["name"]
-        if not calls.may_share(self._memory, name, request.tool):
+        entries = blocks.entries(note)
+        if note is None or not entries:
             return await handler(request)
-        own: list[Any] = []
+        shown = await asyncio.to_thread(self._made_again, note, entries)
+        return self._noting(note, request, shown, await handler(_showing(request, shown)))
 
-        async def execute() -> Any:
-            own.append(await handler(request))
-            return _kept(own[-1])
+    def _made_again(self, note: Mapping[str, Any], entries: Sequence[Entry]) -> list[tuple[Entry, str | None]]:
+        """Each entry with its block, the same byte for byte, or None."""
+        where = {"session": note["session"], "scope": note["scope"]}
+        turns = [self._memory.turns.restore(e["ids"], e["digest"], **where) if "digest" in e else None for e in entries]
+        return [(entry, None if turn is None else turn.block) for entry, turn in zip(entries, turns, strict=True)]
 
-        found = await calls.arun(self._memory, name, request.tool_call["args"], execute, scope=self._owner(request))
-        kept = own[-1] if own else convert.tool_message(found, request.tool_call)
-        return await handler(request) if kept is None else kept
-
-    def _owner(self, request: ToolCallRequest) -> str:
-        note = self._note(request.state)
-        return note["scope"] if note is not None else scope_of(self._memory, self._scope, request.runtime)
+    def _noting(
+        self,
+        note: Mapping[str, Any],
+        request: ModelRequest[Any],
+        shown: Sequence[tuple[Entry, str | None]],
+        response: ModelResponse[Any],
+    ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
+        """The response; with it, a block that could not be made again leaves the state, so that it stays out."""
+        lost = [entry for entry, block in shown if block is None and "digest" in entry]
+        if not lost:
+            return response
+        self.counts["blocks_dropped"] += len(lost)
+        after = blocks.without(note, lost, _last_id(request))
+        return ExtendedModelResponse(response, Command(update=turn_note.noted({}, self._name, after)))
 
     # The turn ends: remember it
 
@@ -229,7 +173,8 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             turns.end(_plain(state, note), recalled=note.get("ids", ()), **where)
             head = self._memory.context(**where).snapshot()
         except Exception as error:  # noqa: BLE001  the user chose what a failed write may do
-            return self._unwritten(error)
+            self._unwritten(error)
+            return None
         return turn_note.noted(state, self._name, {**note, "head": head})
 
     async def aafter_agent(self, state: TieredMemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:  # noqa: ARG002
@@ -244,7 +189,8 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             await turns.aend(_plain(state, note), recalled=note.get("ids", ()), **where)
             head = await self._memory.context(**where).asnapshot()
         except Exception as error:  # noqa: BLE001  the user chose what a failed write may do
-            return self._unwritten(error)
+            self._unwritten(error)
+            return None
         return turn_note.noted(state, self._name, {**note, "head": head})
 
     def _unwritten(self, error: Exception) -> None:
@@ -258,6 +204,13 @@ def _plain(state: TieredMemoryState, note: Mapping[str, Any]) -> list[dict[str, 
     return [convert.plain(message) for message in turn_note.since(state["messages"], note["message"])]
 
 
-def _kept(answer: Any) -> Any:
-    kept = convert.kept_result(answer)
-    return calls.Apart(answer) if kept is None else kept
+def _showing(request: ModelRequest[Any], shown: Sequence[tuple[Entry, str | None]]) -> ModelRequest[Any]:
+    last = _last_id(request)
+    settled = [
+        (blocks.gone(entry, last) if block is None and "digest" in entry else entry, block) for entry, block in shown
+    ]
+    return request.override(messages=blocks.placed(request.messages, settled))
+
+
+def _last_id(request: ModelRequest[Any]) -> str | None:
+    return next((m.id for m in reversed(request.messages) if m.id is not None), None)

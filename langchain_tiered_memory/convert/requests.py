@@ -1,0 +1,87 @@
+"""What a request to a model shows: a window's messages back in LangChain's types, and a payload's blocks. No rules."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+
+from langchain_tiered_memory.convert.messages import CALL_BLOCKS, without_thinking
+from shared_core.messages import tool_calls
+
+
+def shown(message: BaseMessage, given: Mapping[str, Any], kept: Mapping[str, Any]) -> BaseMessage:
+    """The message as a window shows it: itself, or a copy with what ``kept`` leaves of ``given``, its plain dict."""
+    if given == kept:
+        return message
+    if not isinstance(message, AIMessage):
+        return message.model_copy(update={"content": kept["content"]})
+    ids = set(tool_calls(kept))
+    own = message if kept.get("content") == given.get("content") else without_thinking(message)
+    content = own.content
+    if isinstance(content, list):
+        content = [
+            b for b in content if not (isinstance(b, dict) and b.get("type") in CALL_BLOCKS and b.get("id") not in ids)
+        ]
+    calls = [call for call in message.tool_calls if call["id"] in ids]
+    return message.model_copy(update={"content": content, "tool_calls": calls})
+
+
+def without_block(message: BaseMessage, recalled: Collection[str]) -> BaseMessage:
+    """A user's message without the blocks that have these hashes; the very same object if it has none."""
+    if not recalled or not isinstance(message, HumanMessage) or not isinstance(message.content, list):
+        return message
+    content = [block for block in message.content if not _is_one_of(recalled, block)]
+    return message if len(content) == len(message.content) else message.model_copy(update={"content": content})
+
+
+def place_of(messages: Sequence[Mapping[str, Any]], recalled: Collection[str]) -> int | None:
+    """The index, over the blocks of all messages, of the first that has one of these hashes; None if none has."""
+    for place, block in enumerate(_blocks(messages)):
+        if recalled and _is_one_of(recalled, block):
+            return place
+    return None
+
+
+def is_marked_from(payload: Mapping[str, Any], place: int) -> bool:
+    """Whether a breakpoint of somebody's stands on that block of the messages or after it, an automatic one included."""
+    after = list(_blocks(payload["messages"]))[place:]
+    return bool(payload.get("cache_control")) or any(isinstance(b, Mapping) and b.get("cache_control") for b in after)
+
+
+def usage(message: BaseMessage) -> dict[str, Any] | None:
+    """What an answer was billed, as Anthropic says it; None if the message does not say.
+
+    LangChain's ``input_tokens`` include what was read from and written to the cache, and ``cache_creation`` is 0 where
+    the writes are told by their lifetimes.
+    """
+    told = message.usage_metadata if isinstance(message, AIMessage) else None
+    if told is None:
+        return None
+    details: Mapping[str, Any] = told.get("input_token_details") or {}
+    short, hour = (details.get(f"ephemeral_{ttl}_input_tokens") or 0 for ttl in ("5m", "1h"))
+    written = short + hour or details.get("cache_creation") or 0
+    read = details.get("cache_read") or 0
+    return {
+        "input_tokens": max(told["input_tokens"] - read - written, 0),
+        "cache_read_input_tokens": read,
+        "cache_creation_input_tokens": written,
+        "cache_creation": {"ephemeral_5m_input_tokens": written - hour, "ephemeral_1h_input_tokens": hour},
+        "output_tokens": told["output_tokens"],
+    }
+
+
+def _blocks(messages: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """The blocks of all messages; a text that stands alone is one."""
+    found: list[Any] = []
+    for message in messages:
+        content = message.get("content")
+        found += [content] if isinstance(content, str) else content or []
+    return found
+
+
+def _is_one_of(recalled: Collection[str], block: Any) -> bool:
+    text = block.get("text") if isinstance(block, Mapping) and block.get("type") == "text" else None
+    return isinstance(text, str) and hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest() in recalled

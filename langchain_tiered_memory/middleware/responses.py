@@ -1,0 +1,79 @@
+"""``TieredResponseCacheMiddleware``: an agent's model answers through ``memory.responses``. No keys and no rules here.
+
+The model of each call is a copy that carries ``TieredLLMCache`` as its own cache: LangChain asks it with the whole
+request (messages, bound tools, settings, and whatever was recalled into it), and what becomes of an answer (a
+structured response, a tool call) is made of a replayed one as of a fresh one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+from langchain_core.language_models import BaseChatModel
+
+from langchain_tiered_memory.llm_cache import TieredLLMCache
+from langchain_tiered_memory.owner import Named, Owner
+from langchain_tiered_memory.turn_note import TieredMemoryState
+from shared_core import TieredMemory, check_memory, open_again
+
+_log = logging.getLogger(__name__)
+
+
+class TieredResponseCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
+    """A model request that was answered before, in whatever process, is answered from the memory.
+
+    A hit is a new message with an id of its own and the token counts of the first answer; its
+    ``response_metadata["cache"]`` says that it is one. What hits saved is counted apart, in
+    ``memory.stats()["mid_term"]["responses"]``. Truncated, refused and failed answers are not kept. It stands where
+    requests are final: after what changes them (``TieredRecallMiddleware``, ``TieredWindowMiddleware``) in the list.
+    ``scope``: a string, or a function of the runtime, called at each model call; None is the memory's default. A
+    cache of the model's own is not asked. Failures are counted in ``counts``; the model answers then. A model
+    that is no chat model (``init_chat_model`` with configurable fields) is asked always, and the log says so once.
+    """
+
+    state_schema = TieredMemoryState
+
+    def __init__(self, memory: TieredMemory, *, scope: Named = None, name: str | None = None) -> None:
+        super().__init__()
+        self._memory = check_memory(memory, scope)
+        self._name = name or type(self).__name__
+        self._owner = Owner(memory, self._name, scope=scope)
+        self._told = False
+        self.counts: Counter[str] = Counter()
+
+    @property
+    def name(self) -> str:
+        """The name the agent knows it by."""
+        return self._name
+
+    __reduce__ = open_again
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any]:
+        """Ask a model that asks the memory first."""
+        return handler(self._cached(request))
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any]:
+        """``wrap_model_call`` for an asynchronous agent; the cache is asked off the event loop."""
+        return await handler(self._cached(request))
+
+    def _cached(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+        if not isinstance(request.model, BaseChatModel):
+            if not self._told:
+                self._told = True
+                _log.warning("responses are not cached: expected a chat model, got %s", type(request.model).__name__)
+            return request
+        cache = TieredLLMCache(self._memory, scope=self._owner.scope(request.state, request.runtime))
+        cache.counts = self.counts
+        model = request.model.model_copy(update={"cache": cache})
+        model.__dict__.pop(
+            "_serialized", None
+        )  # LangChain's key holds the settings as they were when it was first made
+        return request.override(model=model)
