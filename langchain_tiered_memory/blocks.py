@@ -35,7 +35,7 @@ def carried(
 
     Not ``same``: another owner or conversation goes on from here, who must not see these blocks.
     """
-    place = {message.id: i for i, message in enumerate(messages) if message.id is not None}
+    place: dict[str | None, int] = {m.id: i for i, m in enumerate(messages) if m.id is not None}
     end = place.get(newest, len(messages))
     last = next((m.id for m in reversed(messages[:end]) if m.id is not None), None)
     begin = place.get(known["message"], end)
@@ -63,12 +63,12 @@ def without(note: Mapping[str, Any], lost: Sequence[Entry], last: str | None) ->
     return {**kept, "until": last} if note["message"] in messages else kept
 
 
-def placed(messages: Sequence[BaseMessage], shown: Sequence[tuple[Entry, str | None]]) -> list[BaseMessage]:
+def placed(messages: Sequence[BaseMessage], shown: Sequence[tuple[Entry, str | None]]) -> list[Any]:
     """The messages with each entry's block at the end of its message, or, where there is none, without the thinking
     that came after it. Messages that are not there are passed over.
     """
     out = list(messages)
-    place = {message.id: i for i, message in enumerate(messages) if message.id is not None}
+    place: dict[str | None, int] = {m.id: i for i, m in enumerate(messages) if m.id is not None}
     for entry, block in shown:
         start = place.get(entry["message"])
         if block is not None:

@@ -30,7 +30,8 @@ def _beyond_the_models_schema(tool: BaseTool) -> set[str]:
     shown: Any = tool.tool_call_schema
     if isinstance(shown, dict) or isinstance(tool.args_schema, dict):  # a JSON schema is all the model's
         return set()
-    return set(tool.get_input_schema().model_fields) - set(shown.model_fields)
+    whole: Any = tool.get_input_schema()
+    return set(whole.model_fields) - set(shown.model_fields)
 
 
 def _functions(tool: BaseTool) -> list[Callable[..., Any]]:

@@ -16,10 +16,18 @@ from langchain_tiered_memory.convert.messages import (
     with_block,
     without_thinking,
 )
-from langchain_tiered_memory.convert.requests import is_marked_from, place_of, shown, usage, without_block
+from langchain_tiered_memory.convert.requests import (
+    asks_for_thinking,
+    is_marked_from,
+    place_of,
+    shown,
+    usage,
+    without_block,
+)
 from langchain_tiered_memory.convert.results import document, kept_result, line, tool_message
 
 __all__ = [
+    "asks_for_thinking",
     "content",
     "document",
     "generations",

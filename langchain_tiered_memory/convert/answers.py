@@ -142,7 +142,7 @@ def unpack(packed: Mapping[str, Any]) -> Generation:
     kind = _GENERATIONS[packed["kind"]]
     info = packed["generation_info"]
     if issubclass(kind, ChatGeneration):
-        return kind(message=unpack_message(packed["message"]), generation_info=info)  # type: ignore[arg-type]
+        return kind(message=unpack_message(packed["message"]), generation_info=info)
     return kind(text=packed["text"], generation_info=info)
 
 

@@ -51,6 +51,12 @@ def is_marked_from(payload: Mapping[str, Any], place: int) -> bool:
     return bool(payload.get("cache_control")) or any(isinstance(b, Mapping) and b.get("cache_control") for b in after)
 
 
+def asks_for_thinking(payload: Mapping[str, Any]) -> bool:
+    """Whether the model was told to think, or to think when it sees fit."""
+    thinking = payload.get("thinking")
+    return isinstance(thinking, Mapping) and thinking.get("type") != "disabled"
+
+
 def usage(message: BaseMessage) -> dict[str, Any] | None:
     """What an answer was billed, as Anthropic says it; None if the message does not say.
 

@@ -78,7 +78,8 @@ class TieredPromptPlanMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         try:
             getattr(model, client, None)  # made once and kept by the model, not by every copy of it
             copy = model.model_copy()
-            object.__setattr__(copy, "__class__", _planned(type(model)))
+            kind: Any = type(model)
+            object.__setattr__(copy, "__class__", _planned(kind))
             copy.__dict__[_CALL] = call
         except Exception as error:  # noqa: BLE001  planning saves money; it must not cost the answer
             self.failed(error)
@@ -88,7 +89,8 @@ class TieredPromptPlanMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     def plan(self, call: _Call, payload: Mapping[str, Any]) -> Plan:
         """The plan of a finished payload."""
         volatile = convert.place_of(payload["messages"], call.recalled)
-        if volatile is not None and not self._told and convert.is_marked_from(payload, volatile):
+        goes = volatile is not None and not convert.asks_for_thinking(payload)  # with thinking, the block stays
+        if goes and not self._told and convert.is_marked_from(payload, volatile or 0):
             self._told = True
             _log.warning(
                 "cache_control: another middleware (AnthropicPromptCachingMiddleware?) or a setting of the model marks the "

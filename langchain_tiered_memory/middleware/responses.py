@@ -65,14 +65,15 @@ class TieredResponseCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]
         return await handler(self._cached(request))
 
     def _cached(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        if not isinstance(request.model, BaseChatModel):
+        given: Any = request.model
+        if not isinstance(given, BaseChatModel):
             if not self._told:
                 self._told = True
-                _log.warning("responses are not cached: expected a chat model, got %s", type(request.model).__name__)
+                _log.warning("responses are not cached: expected a chat model, got %s", type(given).__name__)
             return request
         cache = TieredLLMCache(self._memory, scope=self._owner.scope(request.state, request.runtime))
         cache.counts = self.counts
-        model = request.model.model_copy(update={"cache": cache})
+        model = given.model_copy(update={"cache": cache})
         model.__dict__.pop(
             "_serialized", None
         )  # LangChain's key holds the settings as they were when it was first made

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
-from langchain_core.messages import BaseMessage
 
 from langchain_tiered_memory import convert, turn_note
 from langchain_tiered_memory.turn_note import TieredMemoryState
@@ -53,7 +52,7 @@ class TieredWindowMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         """``wrap_model_call`` off the event loop."""
         return await handler(request.override(messages=await asyncio.to_thread(self._window, request)))
 
-    def _window(self, request: ModelRequest[Any]) -> list[BaseMessage]:
+    def _window(self, request: ModelRequest[Any]) -> list[Any]:
         recalled = turn_note.digests(request.state)  # their room is kept free whether or not they are there
         given = [convert.plain(convert.without_block(message, recalled)) for message in request.messages]
         window = self._memory.turns.fit(given, self._most)
