@@ -34,7 +34,7 @@ def sent(model, request=-1):
 
 
 def firsts(model):
-    return [str(request[0][0].content).split()[0] for request in model.requests]
+    return [request[0][0].text.split()[0] for request in model.requests]
 
 
 def test_without_a_window_every_message_is_shown(memory):
