@@ -28,10 +28,12 @@ class TieredResponseCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]
 
     A hit is a new message with an id of its own and the token counts of the first answer; its
     ``response_metadata["cache"]`` says that it is one. What hits saved is counted apart, in
-    ``memory.stats()["mid_term"]["responses"]``. Truncated, refused and failed answers are not kept. Where it stands
-    in the list does not matter: the model asks the memory when the request is final. ``scope``: a string, or a function of the runtime, called at each model call; None is the memory's default. A
-    cache of the model's own is not asked. Failures are counted in ``counts``; the model answers then. A model
-    that is no chat model (``init_chat_model`` with configurable fields) is asked always, and the log says so once.
+    ``memory.stats()["mid_term"]["responses"]``. Truncated, refused and failed answers are not kept. A run that is
+    streamed gets a replayed answer as one whole message. Where it stands in the list does not matter: the model asks
+    the memory when its request is final. ``scope``: a string, or a function of the runtime, called at each model call;
+    None is the memory's default. A cache of the model's own is not asked. Failures are counted in ``counts``
+    (``lookup_failures``, ``update_failures``); the model answers then. A model that is no chat model
+    (``init_chat_model`` with configurable fields) is asked always, and the log says so once.
     """
 
     state_schema = TieredMemoryState
