@@ -21,8 +21,8 @@ from langchain_tiered_memory.convert.requests import (
     is_marked_from,
     place_of,
     shown,
+    to_fit,
     usage,
-    without_block,
 )
 from langchain_tiered_memory.convert.results import document, kept_result, line, tool_message
 
@@ -43,10 +43,10 @@ __all__ = [
     "response",
     "shown",
     "thinks",
+    "to_fit",
     "tool_message",
     "usage",
     "verbatim",
     "with_block",
-    "without_block",
     "without_thinking",
 ]

@@ -115,14 +115,14 @@ def with_block(message: BaseMessage, block: str) -> BaseMessage:
 
 def thinks(message: BaseMessage) -> bool:
     """Whether the message holds thinking that its provider signed: it is bound to the bytes that stood before it."""
-    return isinstance(message, AIMessage) and any(map(_is_signed_thinking, message.content))
+    return isinstance(message, AIMessage) and any(map(is_signed_thinking, message.content))
 
 
 def without_thinking(message: BaseMessage) -> BaseMessage:
     """The message without signed thinking, in a copy; the very same object if it has none."""
     if not thinks(message):
         return message
-    return message.model_copy(update={"content": [b for b in message.content if not _is_signed_thinking(b)]})
+    return message.model_copy(update={"content": [b for b in message.content if not is_signed_thinking(b)]})
 
 
 def is_void(message: BaseMessage) -> bool:
@@ -130,7 +130,8 @@ def is_void(message: BaseMessage) -> bool:
     return isinstance(message, AIMessage) and not message.content and not message.tool_calls
 
 
-def _is_signed_thinking(block: Any) -> bool:
+def is_signed_thinking(block: Any) -> bool:
+    """Whether a content block is thinking that its provider signed."""
     if not isinstance(block, dict):
         return False
     kind = block.get("type")

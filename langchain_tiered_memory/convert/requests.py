@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage
 
-from langchain_tiered_memory.convert.messages import CALL_BLOCKS, without_thinking
+from langchain_tiered_memory.convert.messages import CALL_BLOCKS, is_signed_thinking, plain, without_thinking
 from shared_core.messages import tool_calls
 
 
@@ -29,12 +29,18 @@ def shown(message: BaseMessage, given: Mapping[str, Any], kept: Mapping[str, Any
     return message.model_copy(update={"content": content, "tool_calls": calls})
 
 
-def without_block(message: BaseMessage, recalled: Collection[str]) -> BaseMessage:
-    """A user's message without the blocks that have these hashes; the very same object if it has none."""
-    if not recalled or not isinstance(message, HumanMessage) or not isinstance(message.content, list):
-        return message
-    content = [block for block in message.content if not _is_one_of(recalled, block)]
-    return message if len(content) == len(message.content) else message.model_copy(update={"content": content})
+def to_fit(message: BaseMessage, recalled: Collection[str]) -> dict[str, Any]:
+    """The plain dict that a window counts: without the blocks that have these hashes, thinking named as the core does."""
+    said = plain(message)
+    if isinstance(said["content"], list):
+        said["content"] = [
+            {"type": "thinking", "thinking": block.get("reasoning", "")}
+            if is_signed_thinking(block) and block["type"] == "reasoning"
+            else block
+            for block in said["content"]
+            if message.type != "human" or not _is_one_of(recalled, block)
+        ]
+    return said
 
 
 def place_of(messages: Sequence[Mapping[str, Any]], recalled: Collection[str]) -> int | None:
@@ -90,4 +96,6 @@ def _blocks(messages: Sequence[Mapping[str, Any]]) -> list[Any]:
 
 def _is_one_of(recalled: Collection[str], block: Any) -> bool:
     text = block.get("text") if isinstance(block, Mapping) and block.get("type") == "text" else None
-    return isinstance(text, str) and hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest() in recalled
+    if not isinstance(text, str) or not text.startswith("<"):  # a block opens with a tag: most texts need no hash
+        return False
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest() in recalled

@@ -21,7 +21,7 @@ from langchain_tiered_memory.middleware.tools import TieredToolCacheMiddleware
 from langchain_tiered_memory.middleware.window import TieredWindowMiddleware
 from langchain_tiered_memory.owner import Named
 from langchain_tiered_memory.turn_note import TieredMemoryState
-from shared_core import TieredMemory, open_again
+from shared_core import TieredMemory, arguments, open_again
 
 
 class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
@@ -67,6 +67,8 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         name: str | None = None,
     ) -> None:
         super().__init__()
+        for flag, given in (("plan_prompts", plan_prompts), ("response_cache", response_cache), ("remember", remember)):
+            arguments.flag(flag, given)
         self._name = name or type(self).__name__
         self.counts: Counter[str] = Counter()
         own: dict[str, Any] = {"scope": scope, "name": self._name}

@@ -70,7 +70,7 @@ class TieredPromptPlanMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
 
     def _planning(self, request: ModelRequest[Any], client: str) -> ModelRequest[Any]:
         model: Any = request.model
-        if not is_chat_anthropic(model):
+        if not is_chat_anthropic(model) or _CALL in vars(model):  # planned by another one of us already
             return request
         scope = self._owner.scope(request.state, request.runtime)
         session = self._owner.session(request.state, request.runtime)

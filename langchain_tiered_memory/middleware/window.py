@@ -54,6 +54,6 @@ class TieredWindowMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
 
     def _window(self, request: ModelRequest[Any]) -> list[Any]:
         recalled = turn_note.digests(request.state)  # their room is kept free whether or not they are there
-        given = [convert.plain(convert.without_block(message, recalled)) for message in request.messages]
+        given = [convert.to_fit(message, recalled) for message in request.messages]
         window = self._memory.turns.fit(given, self._most)
         return [convert.shown(request.messages[place], given[place], shown) for place, shown in window]

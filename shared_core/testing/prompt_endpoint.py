@@ -104,8 +104,8 @@ def events(message: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             yield "content_block_delta", {"index": index, "delta": {"type": "input_json_delta", "partial_json": whole}}
         yield "content_block_stop", {"index": index}
     stopped = {"stop_reason": message["stop_reason"], "stop_sequence": None}
-    whole = {name: count for name, count in message["usage"].items() if isinstance(count, int)}  # not by lifetime
-    yield "message_delta", {"delta": stopped, "usage": whole}
+    billed = {name: count for name, count in message["usage"].items() if isinstance(count, int)}  # not by lifetime
+    yield "message_delta", {"delta": stopped, "usage": billed}
     yield "message_stop", {}
 
 

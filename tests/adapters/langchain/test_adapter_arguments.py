@@ -16,8 +16,12 @@ from langchain_tiered_memory import (
     TieredLLMCache,
     TieredMemoryMiddleware,
     TieredNodeCache,
+    TieredPromptPlanMiddleware,
+    TieredRecallMiddleware,
+    TieredResponseCacheMiddleware,
     TieredRetriever,
     TieredStore,
+    TieredToolCacheMiddleware,
     cached_tools,
     memory_tools,
 )
@@ -26,6 +30,10 @@ from tests.adapters.langchain.fakes import ScriptedModel, calling, user
 
 MAKE = {
     "middleware": TieredMemoryMiddleware,
+    "recall middleware": TieredRecallMiddleware,
+    "tool cache middleware": TieredToolCacheMiddleware,
+    "response cache middleware": TieredResponseCacheMiddleware,
+    "prompt plan middleware": TieredPromptPlanMiddleware,
     "llm cache": TieredLLMCache,
     "node cache": TieredNodeCache,
     "byte store": TieredByteStore,

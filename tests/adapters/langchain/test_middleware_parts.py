@@ -223,6 +223,12 @@ def test_every_part_can_be_named_and_says_what_is_wrong(memory, make):
         make("memory.db")
 
 
+@pytest.mark.parametrize("flag", ["plan_prompts", "response_cache", "remember"])
+def test_a_switch_is_on_or_off_and_nothing_else(memory, flag):
+    with pytest.raises(InvalidInput, match=f"^{flag}: expected True or False, got 'yes'"):
+        TieredMemoryMiddleware(memory, **{flag: "yes"})
+
+
 def test_a_part_without_an_owner_is_refused_when_it_is_used(opened):
     memory = opened(default_scope=None)
     for part in (TieredRecallMiddleware(memory), TieredResponseCacheMiddleware(memory)):

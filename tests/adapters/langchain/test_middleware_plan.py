@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langchain_tiered_memory import TieredMemoryMiddleware, TieredPromptPlanMiddleware, convert
+from langchain_tiered_memory import TieredMemoryMiddleware, TieredPromptPlanMiddleware, TieredRecallMiddleware, convert
 from shared_core import Settings
 from shared_core.testing.prompt_cache import BadRequest, PromptCache
 from shared_core.testing.prompt_endpoint import PromptEndpoint
@@ -359,6 +359,29 @@ def test_a_fallback_to_another_provider_gets_a_clean_request_and_is_not_in_the_l
 
 
 USAGE = {"input_tokens": 7, "output_tokens": 3, "total_tokens": 10}
+
+
+def test_two_memories_in_one_agent_plan_a_request_once(memory, endpoint, opened):
+    """The outer one plans; the blocks of both are behind the breakpoints."""
+    team = opened("team.db", settings=Settings(recall_k=1))
+    told(memory)
+    team.remember("About tea: the team is fond of tea.")
+    both = [TieredMemoryMiddleware(memory, name="mine"), TieredMemoryMiddleware(team, name="team")]
+    create_agent(claude(endpoint), [], system_prompt=SYSTEM, middleware=both).invoke(user("What of tea?"))
+    (request,) = endpoint.requests
+    assert sum("<recalled_memories>" in block["text"] for block in request["messages"][0]["content"]) == 2
+    assert [path for path, _ in marks(request) if path[0] == "messages"] == [("messages", 0, "content", 0)]
+    assert memory.prompts.stats()["requests"] == 1
+    assert team.prompts.stats()["requests"] == 0
+
+
+def test_recall_and_plan_as_middlewares_of_their_own_know_of_each_other(memory, endpoint):
+    told(memory)
+    parts = [TieredPromptPlanMiddleware(memory), TieredRecallMiddleware(memory)]
+    create_agent(claude(endpoint), [], system_prompt=SYSTEM, middleware=parts).invoke(user("What of tea?"))
+    message, block = recalled_at(endpoint.requests[0])
+    assert ("messages", message, "content", block - 1) in [path for path, _ in marks(endpoint.requests[0])]
+    assert ("messages", message, "content", block) not in [path for path, _ in marks(endpoint.requests[0])]
 
 
 def test_conversations_without_a_thread_are_recognised_by_how_they_begin(memory, endpoint):

@@ -132,8 +132,15 @@ def test_of_a_tool_output_that_alone_fills_the_window_head_and_tail_are_shown(me
     assert (shown.tool_call_id, shown.id, shown.name) == (whole.tool_call_id, whole.id, whole.name)
 
 
-def test_once_turns_have_left_the_thinking_that_was_bound_to_them_is_not_shown(memory):
-    thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
+@pytest.mark.parametrize(
+    "thought",
+    [
+        {"type": "thinking", "thinking": "hm", "signature": "s"},
+        {"type": "reasoning", "reasoning": "hm", "extras": {"signature": "s"}},
+    ],
+    ids=["Anthropic's shape", "LangChain's shape"],
+)
+def test_once_turns_have_left_the_thinking_that_was_bound_to_them_is_not_shown(memory, thought):
     model = ScriptedModel(script=[AIMessage([thought, {"type": "text", "text": "one two three four"}])])
     agent = create_agent(
         model, [], middleware=[TieredMemoryMiddleware(memory, window=80, remember=False)], checkpointer=InMemorySaver()
@@ -144,7 +151,7 @@ def test_once_turns_have_left_the_thinking_that_was_bound_to_them_is_not_shown(m
         [[block["type"] for block in m.content] for m in request[0] if isinstance(m, AIMessage)]
         for request in model.requests
     ]
-    both = ["thinking", "text"]
+    both = [thought["type"], "text"]
     assert kinds[3] == [both, both, both]
     assert kinds[4] == [["text"], ["text"]]  # turns 2 and 3 remain; what they thought was bound to turns 0 and 1
     assert kinds[5] == [["text"], ["text"], both]
