@@ -75,7 +75,6 @@ class TieredResponseCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]
         cache = TieredLLMCache(self._memory, scope=self._owner.scope(request.state, request.runtime))
         cache.counts = self.counts
         model = given.model_copy(update={"cache": cache})
-        model.__dict__.pop(
-            "_serialized", None
-        )  # LangChain's key holds the settings as they were when it was first made
+        # What LangChain's key says of the settings is kept by a model from its first call on: say it anew.
+        model.__dict__.pop("_serialized", None)
         return request.override(model=model)

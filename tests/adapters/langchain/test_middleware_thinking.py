@@ -231,3 +231,23 @@ def test_an_answer_of_nothing_but_thinking_is_left_out_whole(memory):
     memory.forget([m.id for m in memory.long_term.list() if "coffee" in m.text])
     ask(agent, "tea")
     assert [m.type for m in model.requests[1][0]] == ["human", "human"]
+
+
+def test_two_memories_in_one_agent_may_lose_their_blocks_in_the_same_call(memory, opened):
+    team = opened("team.db", settings=Settings(recall_k=1))
+    team.remember("About coffee: the team is fond of coffee.")
+
+    @tool
+    def forget_it() -> str:
+        """Forget."""
+        for kept in (memory, team):
+            kept.forget([m.id for m in kept.long_term.list()])
+        return "forgotten"
+
+    model = bound(("forget_it", {}), "done")
+    both = [TieredMemoryMiddleware(kept, name=name, remember=False) for kept, name in ((memory, "a"), (team, "b"))]
+    agent = create_agent(model, [forget_it], middleware=both, checkpointer=InMemorySaver())
+    ask(agent, "coffee")
+    assert [blocks(request) for request in model.requests] == [["coffee", "coffee"], []]
+    notes = agent.get_state(THREAD).values["tiered_memory"]
+    assert {name: "digest" in note for name, note in notes.items()} == {"a": False, "b": False}
