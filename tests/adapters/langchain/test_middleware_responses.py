@@ -275,6 +275,7 @@ def test_a_setting_that_is_changed_on_the_model_between_two_calls_is_seen(memory
             return True
 
     model = Serial()
+    model._get_llm_string()  # as a call without the agent does
     agent = create_agent(model, [], middleware=[caching(memory)])
     agent.invoke(user("hi"))
     model.temperature = 1.0
