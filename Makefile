@@ -33,7 +33,7 @@ check: $(VENV)/.test  ## lint, format, types, import rules, documentation
 notebooks: $(VENV)/.test  ## run the notebooks anew and keep their output
 	$(BIN)/python tools/run_notebooks.py --write
 
-BENCHMARKS := recall recall_cost forgetting context_recall tool_cache eviction_traces throughput prompt_cost prefix_stability
+BENCHMARKS := recall recall_cost forgetting context_recall tool_cache eviction_traces throughput prompt_cost prefix_stability agent_overhead
 
 bench: $(VENV)/.bench  ## every benchmark; needs DATA=<folder> or TIERED_MEMORY_DATA
 	@for name in $(BENCHMARKS); do \

@@ -225,6 +225,16 @@ def test_sessions_and_scopes_interleave_without_mixing(memory):
         assert len(memory.context(name, scope=name).history()) == 5
 
 
+def test_a_question_is_not_answered_with_itself(memory):
+    """Asked once before, in another session: what comes back is what was said about it."""
+    memory.turns.end([{"role": "user", "content": "How do I take my coffee?"}], session="monday")
+    memory.turns.end([{"role": "user", "content": "I take my coffee black."}], session="monday")
+    turn = memory.turns.begin("how do I take my COFFEE?", session="friday")
+    assert [hit.memory.text for hit in turn.hits] == ["I take my coffee black."]
+    statement = memory.turns.begin("I take my coffee black.", session="friday")
+    assert "I take my coffee black." in {hit.memory.text for hit in statement.hits}
+
+
 async def test_the_async_twins_do_the_same(memory):
     await memory.turns.aend([said("user", "I like tea.")], session="s")
     turn = await memory.turns.abegin("What do I like?", session="t")
