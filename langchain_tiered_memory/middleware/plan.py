@@ -1,6 +1,6 @@
 """``TieredPromptPlanMiddleware``: the requests of an Anthropic model through ``memory.prompts``. No rules here.
 
-A plan is made of the very request that would be sent: the model of each call is a copy of a subclass that hands
+A plan is made of the very request that would be sent: the model of each call is seen through a subclass that hands
 LangChain's finished payload to the planner and sends what comes back. So every breakpoint counts, whoever put it
 there and in whatever order the middlewares stand. Known are ``ChatAnthropic`` and what is derived from it; any other
 model's request is passed on as it came.
@@ -16,7 +16,7 @@ from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 
-from langchain_tiered_memory import convert, turn_note
+from langchain_tiered_memory import convert, turn_note, views
 from langchain_tiered_memory.owner import Named, Owner, check_session
 from langchain_tiered_memory.turn_note import TieredMemoryState
 from shared_core import TieredMemory, check_memory, open_again
@@ -60,31 +60,28 @@ class TieredPromptPlanMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Ask a model that plans its request."""
-        return handler(self._planning(request, "_client"))
+        return handler(self._planning(request))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """``wrap_model_call`` for an asynchronous agent; a plan touches neither disk nor network."""
-        return await handler(self._planning(request, "_async_client"))
+        return await handler(self._planning(request))
 
-    def _planning(self, request: ModelRequest[Any], client: str) -> ModelRequest[Any]:
+    def _planning(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         model: Any = request.model
-        if not is_chat_anthropic(model) or _CALL in vars(model):  # planned by another one of us already
+        if not is_chat_anthropic(model) or hasattr(model, _CALL):  # planned by another one of us already
             return request
         scope = self._owner.scope(request.state, request.runtime)
         session = self._owner.session(request.state, request.runtime)
         call = _Call(self, scope, session, turn_note.digests(request.state))
         try:
-            getattr(model, client, None)  # made once and kept by the model, not by every copy of it
-            copy = model.model_copy()
             kind: Any = type(model)
-            object.__setattr__(copy, "__class__", _planned(kind))
-            copy.__dict__[_CALL] = call
+            planned = views.view(model, _planned(kind), _CALL, call)
         except Exception as error:  # noqa: BLE001  planning saves money; it must not cost the answer
             self.failed(error)
             return request
-        return request.override(model=copy)
+        return request.override(model=planned)
 
     def plan(self, call: _Call, payload: Mapping[str, Any]) -> Plan:
         """The plan of a finished payload."""
@@ -160,18 +157,17 @@ def _planned(kind: Any) -> Any:
     """A subclass, under the same name, whose payloads go through the planner of the instance's call."""
 
     def _get_request_payload(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return self.__dict__[_CALL].planned(kind._get_request_payload(self, *args, **kwargs))  # noqa: SLF001
+        return getattr(self, _CALL).planned(kind._get_request_payload(self, *args, **kwargs))  # noqa: SLF001
 
     def _generate_with_cache(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = kind._generate_with_cache(self, *args, **kwargs)  # noqa: SLF001
-        self.__dict__[_CALL].answered(result)
+        getattr(self, _CALL).answered(result)
         return result
 
     async def _agenerate_with_cache(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = await kind._agenerate_with_cache(self, *args, **kwargs)  # noqa: SLF001
-        self.__dict__[_CALL].answered(result)
+        getattr(self, _CALL).answered(result)
         return result
 
-    methods = {m.__name__: m for m in (_get_request_payload, _generate_with_cache, _agenerate_with_cache)}
-    named = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
-    return type(kind)(kind.__name__, (kind,), {**named, **methods})
+    methods = (_get_request_payload, _generate_with_cache, _agenerate_with_cache)
+    return views.kind_of(kind, _CALL, {method.__name__: method for method in methods})

@@ -1,6 +1,6 @@
 """``TieredResponseCacheMiddleware``: an agent's model answers through ``memory.responses``. No keys and no rules here.
 
-The model of each call is a copy that carries ``TieredLLMCache`` as its own cache: LangChain asks it with the whole
+The model of each call is seen through a class whose cache is ``TieredLLMCache``: LangChain asks it with the whole
 request (messages, bound tools, settings, and whatever was recalled into it), and what becomes of an answer (a
 structured response, a tool call) is made of a replayed one as of a fresh one.
 """
@@ -10,17 +10,20 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import cached_property, lru_cache
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.language_models import BaseChatModel
 
+from langchain_tiered_memory import views
 from langchain_tiered_memory.llm_cache import TieredLLMCache
 from langchain_tiered_memory.owner import Named, Owner
 from langchain_tiered_memory.turn_note import TieredMemoryState
 from shared_core import TieredMemory, check_memory, open_again
 
 _log = logging.getLogger(__name__)
+_CACHE = "_tiered_memory_cache"
 
 
 class TieredResponseCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
@@ -74,7 +77,15 @@ class TieredResponseCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]
             return request
         cache = TieredLLMCache(self._memory, scope=self._owner.scope(request.state, request.runtime))
         cache.counts = self.counts
-        model = given.model_copy(update={"cache": cache})
+        return request.override(model=views.view(given, _asking(type(given)), _CACHE, cache))
+
+
+@lru_cache(maxsize=32)
+def _asking(kind: Any) -> Any:
+    """A subclass whose cache is the one of the call."""
+    members: dict[str, Any] = {"cache": property(lambda model: getattr(model, _CACHE))}
+    settings = getattr(kind, "_serialized", None)
+    if isinstance(settings, cached_property):
         # What LangChain's key says of the settings is kept by a model from its first call on: say it anew.
-        model.__dict__.pop("_serialized", None)
-        return request.override(model=model)
+        members["_serialized"] = property(settings.func)
+    return views.kind_of(kind, _CACHE, members)

@@ -12,7 +12,7 @@ import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.structured_output import ToolStrategy
-from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.language_models import FakeMessagesListChatModel, GenericFakeChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import InjectedToolCallId, tool
@@ -332,3 +332,14 @@ def test_planned_requests_are_replayed_too_and_a_replay_is_not_billed(memory, cl
         assert len(endpoint.requests) == 1
     assert out["messages"][-1].response_metadata["cache"]["hit"] is True
     assert memory.prompts.stats()["requests"] == 1
+
+
+def test_a_model_that_steps_through_a_script_steps_although_its_answers_are_kept(memory):
+    """What a call changes in the model is changed in the user's own: a counter in it counts on."""
+    model = FakeMessagesListChatModel(responses=[AIMessage("one"), AIMessage("two"), AIMessage("three")])
+    agent = create_agent(model, [], middleware=[caching(memory)], checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "t1"}}
+    answers = [agent.invoke(user(text), thread)["messages"][-1].text for text in ("first", "second")]
+    assert answers == ["one", "two"]
+    assert model.i == 2
+    assert model.cache is None
