@@ -40,8 +40,9 @@ def planned_anthropic(llm: Any, memory: TieredMemory, *, scope: Scope = None) ->
         )
     owner = checked(memory, scope)
     plain = llm.unplanned() if hasattr(llm, "unplanned") else llm
+    kind: Any = type(plain)
     return _of_class(
-        _planned_class(type(plain)),
+        _planned_class(kind),
         plain,
         _Client(plain._client, owner, scope=scope),  # noqa: SLF001  the model offers no other way in
         _Client(plain._aclient, owner, scope=scope),  # noqa: SLF001

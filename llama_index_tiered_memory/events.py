@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
-from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.events import BaseEvent
 from pydantic import Field
 

@@ -239,7 +239,7 @@ class CachedLLM(FunctionCallingLLM):
         return await own(*args, **kwargs)
 
     def _structured(self, name: str, stock: Callable[..., Any]) -> Callable[..., Any]:
-        if getattr(type(self.llm), name) is getattr(LLM, name):
+        if next(kind for kind in type(self.llm).__mro__ if name in vars(kind)) is LLM:
             return stock
         own: Callable[..., Any] = getattr(self.llm, name)
         return own
