@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -28,9 +29,10 @@ def planned_anthropic(llm: Any, memory: TieredMemory, *, scope: Scope = None) ->
     provider billed goes into ``memory.prompts.stats()``. The model given stays as it is; the one returned is of its
     class. Like it, it cannot be pickled; it says so.
 
-    llama-index-llms-anthropic up to 0.12.3 cannot build a request with anthropic 2.0 or newer: every chat fails with
-    a TypeError, so that is looked at here. Raises MissingExtra where no request could be built, with what to
-    install; InvalidInput for another model; ScopeRequired.
+    Which SDK: llama-index-llms-anthropic up to 0.12.3 cannot build a request with anthropic 2.0 or newer, and with
+    1.x it can for the models that take no temperature alone (Opus 4.7, Sonnet 5 and newer); 0.x works with all.
+    Elsewhere every chat fails with a TypeError, so that is looked at here. Raises MissingExtra where no request could
+    be sent, with what to install; InvalidInput for another model; ScopeRequired.
     """
     base = _base()
     if not isinstance(llm, base):
@@ -40,6 +42,7 @@ def planned_anthropic(llm: Any, memory: TieredMemory, *, scope: Scope = None) ->
         )
     owner = checked(memory, scope)
     plain = llm.unplanned() if hasattr(llm, "unplanned") else llm
+    _check_temperature(plain)
     kind: Any = type(plain)
     return _of_class(
         _planned_class(kind),
@@ -102,6 +105,16 @@ def _base() -> type[Any]:
         ) from error
     found: type[Any] = module.Anthropic
     return found
+
+
+def _check_temperature(llm: Any) -> None:
+    """MissingExtra if the model sends a temperature to an SDK that takes none."""
+    taken = inspect.signature(llm._client.messages.create).parameters  # noqa: SLF001
+    if "temperature" in llm._model_kwargs and "temperature" not in taken:  # noqa: SLF001
+        raise MissingExtra(
+            f"anthropic {_version('anthropic')} takes no temperature, which llama-index-llms-anthropic "
+            f"{_version('llama-index-llms-anthropic')} sends for {llm.model}: pip install 'anthropic<1'"
+        )
 
 
 def _version(package: str) -> str:

@@ -12,7 +12,7 @@ from llama_index.core.base.llms.types import (
 )
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
-from pydantic import PrivateAttr
+from pydantic import Field, PrivateAttr
 
 
 def text(*parts):
@@ -42,7 +42,7 @@ class Chunked(FunctionCallingLLM):
 
     model: str = "chunked-1"
     temperature: float = 0.0
-    extra: dict = {}
+    extra: dict = Field(default_factory=dict)
 
     _script: object = PrivateAttr()
     _asked: list = PrivateAttr(default_factory=list)

@@ -113,7 +113,9 @@ async def test_two_sessions_interleaved_share_nothing(streaming, memory):
     own = {name: TieredAgentMemory(memory=memory, session_id=name, remember=False) for name in ("ada", "bob")}
     for turn in range(3):
         runs = [agent.run(f"{name} asks {turn}", memory=own[name]) for name in own]
-        assert [str(found) for found in await asyncio.gather(*runs)] == [f"You said: {name} asks {turn}" for name in own]
+        assert [str(found) for found in await asyncio.gather(*runs)] == [
+            f"You said: {name} asks {turn}" for name in own
+        ]
     assert len(asked) == 6
     for prompt in asked:
         assert len({name for name in own for said in prompt if name in said}) == 1

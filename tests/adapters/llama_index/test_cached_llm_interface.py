@@ -53,7 +53,9 @@ def test_it_is_a_function_calling_model_with_the_metadata_and_the_attributes_of_
     assert bool(llm)
 
 
-@pytest.mark.parametrize("how", ["chat_with_tools", "achat_with_tools", "stream_chat_with_tools", "astream_chat_with_tools"])
+@pytest.mark.parametrize(
+    "how", ["chat_with_tools", "achat_with_tools", "stream_chat_with_tools", "astream_chat_with_tools"]
+)
 async def test_calls_with_tools_are_answered_once_and_read_by_the_model(how, memory):
     model = Chunked(calling("forecast", {"city": "Oslo"}))
     llm = cached_llm(model, memory)
@@ -176,7 +178,7 @@ def test_a_pickled_one_comes_back_on_the_same_file_and_leaves_the_live_one_whole
     model = MockLLM(max_tokens=2)
     llm = cached_llm(model, memory)
     llm.complete("a")
-    again = pickle.loads(pickle.dumps(llm))
+    again = pickle.loads(pickle.dumps(llm))  # noqa: S301  our own
     assert type(again) is CachedLLM
     assert again.complete("a").raw["tiered_memory"]["hit"]
     assert llm.complete("a").raw["tiered_memory"]["hit"]
@@ -222,5 +224,5 @@ def test_without_a_file_it_is_fingerprinted_and_dumped_but_does_not_come_back(op
 
 def test_every_way_of_asking_a_model_is_covered():
     """A release of LlamaIndex with a new way of asking must be looked at."""
-    asks = {name for name in LLM.__abstractmethods__ | FunctionCallingLLM.__abstractmethods__}
+    asks = set(LLM.__abstractmethods__ | FunctionCallingLLM.__abstractmethods__)
     assert asks - {"metadata", "_prepare_chat_with_tools"} <= set(vars(CachedLLM))
