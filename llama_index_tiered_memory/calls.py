@@ -42,6 +42,7 @@ class Calls:
             return Asked(request(), scope, name)
         except Exception as error:  # noqa: BLE001  a message's or a tool's own code may run here
             _failed("request", error)
+            events.missed("responses", name, scope)
             return None
 
     def whole(self, asked: Asked | None, run: Callable[[], Any]) -> Any:

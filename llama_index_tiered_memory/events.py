@@ -3,7 +3,8 @@
     get_dispatcher("llama_index_tiered_memory").add_event_handler(mine)      # or the root dispatcher: get_dispatcher()
 
 No event holds an argument, a prompt, an answer or the text of a memory: only names, scopes, counts, the ids of
-memories, and of a store's keys their SHA-256. A handler that raises is the dispatcher's to swallow, and it does.
+memories, and of a store's keys their SHA-256. (``tags`` are LlamaIndex's: a workflow writes a summary of its step's
+input there, on every event.) A handler that raises is the dispatcher's to swallow, and it does.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class TieredHitEvent(BaseEvent):
 
 
 class TieredMissEvent(BaseEvent):
-    """A call that could have been answered from a cache was executed. What is never kept is neither hit nor miss."""
+    """A call was executed: a model's, or that of a tool whose results are kept (others are neither hit nor miss)."""
 
     cache: str
     name: str

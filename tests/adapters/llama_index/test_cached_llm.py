@@ -537,7 +537,7 @@ def test_a_bounded_cache_forgets_and_the_model_is_asked_again(open_memory):
 
 
 async def test_a_model_that_calls_no_tools_is_cached_too(memory):
-    llm = cached_llm(MockLLM(max_tokens=3, is_chat_model=True), memory)
+    llm = cached_llm(MockLLM(max_tokens=3), memory)
     for how in (*ASKS, *STREAMS):
         first, second = await ask(llm, how), await ask(llm, how)
         assert [bare(chunk) for chunk in second] == [bare(chunk) for chunk in first]

@@ -10,11 +10,12 @@ import textwrap
 
 import pytest
 from llama_index.core.agent.workflow import FunctionAgent
-from llama_index.core.base.llms.types import ChatMessage, MessageRole, ToolCallBlock
-from llama_index.core.llms.mock import MockFunctionCallingLLM, MockLLM
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, MessageRole, ToolCallBlock
+from llama_index.core.llms import mock
 from llama_index.core.tools import FunctionTool
 
 from llama_index_tiered_memory import TieredAgentMemory, cached_llm, cached_tools
+from tests.adapters.llama_index.models import Chunked
 
 RUNS = """
     import asyncio, json, sys
@@ -83,6 +84,7 @@ def run(path, session, remember="forget"):
     return json.loads(out.stdout)
 
 
+@pytest.mark.skipif(not hasattr(mock, "MockFunctionCallingLLM"), reason="this LlamaIndex has no MockFunctionCallingLLM")
 def test_a_second_identical_run_in_a_fresh_process_asks_the_model_nothing(tmp_path):
     """FunctionAgent, ReActAgent and AgentWorkflow; streaming, then not. The conversation and the deltas are the same."""
     first = run(tmp_path / "agent.db", "monday")
@@ -93,16 +95,21 @@ def test_a_second_identical_run_in_a_fresh_process_asks_the_model_nothing(tmp_pa
     assert [answer for answer, *_ in first] == ["It rains in Oslo.", "It rains.", "It rains in Oslo."] * 2
 
 
+def answering(answer):
+    """A model whose answer is a function of the messages, whole and streamed."""
+    return Chunked(lambda messages: iter([ChatResponse(message=answer(messages), delta="")]))
+
+
 def repeating():
-    """A model that says what the last user said, and counts."""
+    """A model that says what the last user said, and the prompts it was asked."""
     asked = []
 
-    def answer(messages, **_):
+    def answer(messages):
         asked.append([message.content for message in messages])
         said = [message.content for message in messages if message.role == MessageRole.USER]
         return ChatMessage(role="assistant", content=f"You said: {said[-1]}")
 
-    return MockFunctionCallingLLM(response_generator=answer, is_chat_model=True), asked
+    return answering(answer), asked
 
 
 @pytest.mark.parametrize("streaming", [True, False])
@@ -142,7 +149,7 @@ async def test_an_agent_with_cached_tools_and_a_cached_model_does_nothing_twice(
 
     asked = []
 
-    def answer(messages, **_):
+    def answer(messages):
         asked.append(messages)
         if messages[-1].role == MessageRole.TOOL:
             return ChatMessage(role="assistant", content=messages[-1].content)
@@ -150,7 +157,7 @@ async def test_an_agent_with_cached_tools_and_a_cached_model_does_nothing_twice(
         return ChatMessage(role="assistant", blocks=blocks)
 
     memory.tools.register("weather")
-    llm = cached_llm(MockFunctionCallingLLM(response_generator=answer, is_chat_model=True), memory)
+    llm = cached_llm(answering(answer), memory)
     agent = FunctionAgent(llm=llm, tools=cached_tools([FunctionTool.from_defaults(weather)], memory))
     for session in ("s1", "s2"):
         own = TieredAgentMemory(memory=memory, session_id=session, remember=False)
@@ -168,6 +175,6 @@ async def test_a_hit_is_seen_in_the_agents_output(memory):
 
 
 async def test_a_function_agent_refuses_a_model_that_calls_no_tools_as_it_does_without_the_cache(memory):
-    agent = FunctionAgent(llm=cached_llm(MockLLM(is_chat_model=True), memory))
+    agent = FunctionAgent(llm=cached_llm(mock.MockLLM(), memory))
     with pytest.raises(ValueError, match="LLM must be a FunctionCallingLLM"):
         await agent.run("hello")

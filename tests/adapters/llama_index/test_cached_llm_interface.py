@@ -13,7 +13,7 @@ from llama_index.core.extractors import TitleExtractor
 from llama_index.core.ingestion.pipeline import get_transformation_hash
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import LLM
-from llama_index.core.llms.mock import MockFunctionCallingLLM, MockLLM
+from llama_index.core.llms.mock import MockLLM
 from llama_index.core.schema import TextNode
 from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel, PrivateAttr
@@ -165,9 +165,9 @@ def test_callbacks_set_from_outside_hear_the_calls_that_are_made(memory, monkeyp
     monkeypatch.setattr(Settings, "_callback_manager", None)
     heard = LlamaDebugHandler(print_trace_on_end=False)
     Settings.callback_manager = CallbackManager([heard])
-    Settings.llm = cached_llm(MockFunctionCallingLLM(response_generator=lambda *_, **__: HELLO[0]), memory)
+    Settings.llm = cached_llm(MockLLM(max_tokens=1), memory)
     for _ in range(2):
-        assert Settings.llm.chat(HELLO).message.content == "hello"
+        assert Settings.llm.complete("hello").text == "text"
     assert len(heard.get_event_pairs(CBEventType.LLM)) == 1
 
 
