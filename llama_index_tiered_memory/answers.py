@@ -16,12 +16,13 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from llama_index.core.base.llms.generic_utils import messages_to_prompt
-from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse, ToolCallBlock
 from llama_index.core.llms.llm import LLM, default_completion_to_prompt
 from llama_index.core.tools import BaseTool
 from pydantic import BaseModel
 
-from llama_index_tiered_memory.convert import to_message, to_plain
+from llama_index_tiered_memory.convert import is_plain, to_message, to_plain
+from llama_index_tiered_memory.steps import grown, step
 from shared_core import InvalidInput
 
 Answer = ChatResponse | CompletionResponse
@@ -145,7 +146,7 @@ class Recording:
     def add(self, answer: Answer) -> None:
         """Take the next chunk; nothing of it is kept by reference."""
         packed = _pack(answer)
-        self._steps.append(_step(self._last, packed))
+        self._steps.append(step(self._last, packed))
         self._last = packed
         self._usage = _usage(packed) or self._usage
         self._finish = _finish(packed) or self._finish
@@ -162,12 +163,12 @@ def replayed(found: Mapping[str, Any]) -> Iterator[Answer]:
     packed: Any = {}
     given = _call_ids(found["choices"][0]["message"])
     last: Any = {}
-    for step in found["steps"]:
-        last = _grown(last, step)
+    for one in found["steps"]:
+        last = grown(last, one)
     kept = _call_ids(last.get("message") or {})
     ids = {old: new for old, new in zip(kept, given, strict=True) if old != new}
-    for step in found["steps"]:
-        packed = _grown(packed, step)
+    for one in found["steps"]:
+        packed = grown(packed, one)
         own = copy.deepcopy(packed)
         if "message" in own and ids:
             own["message"] = _renamed(own["message"], ids)
@@ -184,12 +185,30 @@ def _pack(answer: Answer) -> dict[str, Any]:
         )
     packed = {"kind": name, **answer.model_dump(exclude={"message", "raw"}), "raw": _safe(answer.raw)}
     if isinstance(answer, ChatResponse):
-        packed["message"] = to_plain(answer.message)
+        packed["message"] = _packed_message(answer.message)
     again = _unpack(copy.deepcopy(packed))
     for field in type(answer).model_fields:
-        if field != "raw" and getattr(again, field) != getattr(answer, field):
+        if field != "raw" and _weighed(getattr(again, field)) != _weighed(getattr(answer, field)):
             raise InvalidInput(f"answer: expected values that come back equal, got {field} with others")
     return packed
+
+
+def _packed_message(message: ChatMessage) -> dict[str, Any]:
+    plain = to_plain(message)
+    notes = {
+        name: value for name, value in message.additional_kwargs.items() if name in plain.get("additional_kwargs", {})
+    }
+    return (
+        {**plain, "additional_kwargs": copy.deepcopy(notes)} if notes and is_plain(notes) else plain
+    )  # bytes stay bytes
+
+
+def _weighed(value: Any) -> Any:
+    """What must come back equal. A provider's objects for calls that stand in the blocks too come back as dicts."""
+    if not isinstance(value, ChatMessage) or not any(isinstance(block, ToolCallBlock) for block in value.blocks):
+        return value
+    notes = {name: note for name, note in value.additional_kwargs.items() if name != "tool_calls"}
+    return type(value), value.role, value.blocks, notes
 
 
 def _unpack(packed: Mapping[str, Any]) -> Answer:
@@ -266,42 +285,3 @@ def _renamed(value: Any, ids: Mapping[Any, Any]) -> Any:
         key: ids[item] if key in _ID_KEYS and isinstance(item, str) and item in ids else _renamed(item, ids)
         for key, item in value.items()
     }
-
-
-# Steps: ``_grown(before, _step(before, after)) == after``
-
-
-def _step(before: Any, after: Any) -> list[Any]:
-    """What makes the one plain value of the other: a text that went on costs only its end, what stayed nothing."""
-    if type(before) is not type(after):
-        return ["=", after]
-    if isinstance(after, str) and after.startswith(before):
-        return ["+", after[len(before) :]] if after != before else []
-    if isinstance(after, dict):
-        steps = {key: _step(before[key], item) for key, item in after.items() if key in before}
-        changed = {key: step for key, step in steps.items() if step}
-        new = {key: item for key, item in after.items() if key not in before}
-        gone = [key for key in before if key not in after]
-        return ["{", changed, new, gone] if changed or new or gone else []
-    if isinstance(after, list):
-        both = min(len(before), len(after))
-        listed = [_step(before[i], after[i]) for i in range(both)]
-        return ["[", listed, after[both:]] if any(listed) or len(before) != len(after) else []
-    return ["=", after] if before != after else []
-
-
-def _grown(before: Any, step: list[Any]) -> Any:
-    """The value after the step; ``before`` stays as it is."""
-    match step:
-        case []:
-            return before
-        case ["+", end]:
-            return before + end
-        case ["{", changed, new, gone]:
-            kept = {key: item for key, item in before.items() if key not in gone}
-            return {**kept, **{key: _grown(before[key], own) for key, own in changed.items()}, **new}
-        case ["[", listed, rest]:
-            return [_grown(item, own) for item, own in zip(before, listed, strict=False)] + rest
-        case ["=", value]:
-            return value
-    raise InvalidInput(f"answer: expected a step, got {step!r:.80}")

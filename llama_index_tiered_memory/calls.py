@@ -57,7 +57,10 @@ class Calls:
 
         found = self.memory.responses.call(asked.request, execute, scope=asked.scope)
         answer = self._given(asked, own, found)
-        return run() if answer is None else answer
+        if answer is None:
+            answer = run()
+            self._keep(asked, _heard(Recording(), answer))
+        return answer
 
     async def awhole(self, asked: Asked | None, run: Callable[[], Awaitable[Any]]) -> Any:
         """``whole``, without blocking the loop."""
@@ -71,7 +74,10 @@ class Calls:
 
         found = await self.memory.responses.acall(asked.request, execute, scope=asked.scope)
         answer = self._given(asked, own, found)
-        return await run() if answer is None else answer
+        if answer is None:
+            answer = await run()
+            await asyncio.to_thread(self._keep, asked, _heard(Recording(), answer))
+        return answer
 
     def stream(self, asked: Asked | None, run: Callable[[], Any]) -> Generator[Any, None, None]:
         """The chunks of the kept stream, or those of ``run()``, kept when they have been read to the end."""
@@ -90,6 +96,7 @@ class Calls:
             return own[0]
         chunks = _read(found)
         if chunks is None:
+            events.missed("responses", asked.name, asked.scope)
             return None
         events.hit("responses", asked.name, asked.scope, found["cache"])
         return next(chunks)

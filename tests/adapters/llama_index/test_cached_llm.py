@@ -29,7 +29,7 @@ from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel
 
 from llama_index_tiered_memory import cached_llm
-from llama_index_tiered_memory.answers import _grown, _step
+from llama_index_tiered_memory.steps import grown, step
 from shared_core import MISS, InvalidInput, ScopeRequired, Settings
 from tests.adapters.llama_index.models import ASKS, STREAMS, Chunked, ask, calling, text
 
@@ -123,6 +123,61 @@ async def test_a_replayed_stream_is_chunk_by_chunk_the_one_that_was_heard(how, m
     assert {key: value for key, value in replayed[-1].raw.items() if key != "tiered_memory"} == Sdk().model_dump()
     assert replayed[-2].raw["event"] == Sdk().model_dump()
     assert replayed[0].raw.keys() == {"tiered_memory"}
+
+
+class SdkFunction(BaseModel):
+    name: str
+    arguments: str
+
+
+class SdkCall(BaseModel):
+    """A call as OpenAI's model keeps it beside the blocks."""
+
+    id: str
+    function: SdkFunction
+    type: str = "function"
+
+
+def as_openai_does(messages):
+    """A stream whose calls stand in the blocks, with growing arguments, and as the SDK's own objects beside them."""
+    said = ""
+    calls = [SdkCall(id="call_1", function=SdkFunction(name="weather", arguments=""))]
+    for delta in ('{"ci', 'ty": "Os', 'lo"}'):
+        said += delta
+        calls[0].function.arguments = said
+        block = ToolCallBlock(tool_call_id="call_1", tool_name="weather", tool_kwargs=said)
+        message = ChatMessage(role="assistant", blocks=[block], additional_kwargs={"tool_calls": calls})
+        yield ChatResponse(message=message, delta="", raw=Sdk(stop_reason="tool_calls"))
+
+
+@pytest.mark.parametrize("how", ["chat", "achat", "stream_chat", "astream_chat"])
+async def test_calls_that_a_provider_keeps_as_its_own_objects_too_come_back_with_plain_ones(how, memory):
+    model = Chunked(as_openai_does)
+    llm = cached_llm(model, memory)
+    heard = await ask(llm, how)
+    blocks = [chunk.message.model_copy(deep=True).blocks for chunk in heard]
+    replayed = await ask(llm, how)
+    assert model.calls == 1
+    assert [chunk.message.blocks for chunk in replayed] == blocks
+    assert replayed[-1].message.additional_kwargs["tool_calls"] == [
+        {"id": "call_1", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}, "type": "function"}
+    ]
+    history = [ChatMessage(content="hello"), heard[-1].message]  # and both make the same next request
+    again = [ChatMessage(content="hello"), replayed[-1].message]
+    llm.chat(history)
+    assert marked(llm.chat(again))
+
+
+async def test_a_providers_bytes_come_back_as_bytes(open_memory):
+    def script(messages):
+        notes = {"thought_signatures": [b"\x00\xff", None]}
+        yield ChatResponse(message=ChatMessage(role="assistant", content="x", additional_kwargs=notes))
+
+    memory = open_memory()
+    await ask(cached_llm(Chunked(script), memory), "chat")
+    memory.close()
+    (answer,) = await ask(cached_llm(Chunked(), open_memory()), "chat")
+    assert answer.message.additional_kwargs == {"thought_signatures": [b"\x00\xff", None]}
 
 
 async def test_a_hit_says_in_raw_when_it_was_made_and_what_it_was_paid_with(memory, clock):
@@ -480,6 +535,7 @@ async def test_a_row_that_is_no_answer_is_a_miss(how, memory):
         before = model.calls
         assert "".join(chunk.message.content for chunk in await ask(llm, how)).endswith("Hello.")
         assert model.calls == before + 1
+        assert all(map(marked, await ask(llm, how)))  # and its place is taken by one that is
 
 
 # Together
@@ -563,8 +619,8 @@ PLAIN = st.recursive(
 @given(PLAIN, PLAIN)
 def test_a_value_and_the_step_from_it_make_the_next_and_leave_it_as_it_is(before, after):
     kept = repr(before)
-    grown = _grown(before, _step(before, after))
-    assert grown == after
-    assert type(grown) is type(after)
+    found = grown(before, step(before, after))
+    assert found == after
+    assert type(found) is type(after)
     assert repr(before) == kept
-    assert _step(after, after) == []
+    assert step(after, after) == []
