@@ -77,7 +77,15 @@ def _model(llm: LLM) -> dict[str, Any]:
         for name, field in type(llm).model_fields.items()
         if not field.exclude and name not in _NO_SETTING
     }
-    return {"class": _name(type(llm)), "metadata": llm.metadata.model_dump(mode="json"), "fields": fields}
+    return {"class": _name(type(llm)), "name": model_name(llm), "fields": fields}
+
+
+def model_name(llm: LLM) -> str:
+    """The name by which a model is known; that of its class where LlamaIndex knows no metadata of it."""
+    try:
+        return llm.metadata.model_name
+    except Exception:  # noqa: BLE001  an integration raises for a model that is newer than itself, and still calls it
+        return llm.class_name()
 
 
 def _compared(value: Any) -> Any:

@@ -105,7 +105,7 @@ def missed(cache: str, name: str, scope: str) -> None:
 
 def made_room(cache: str, memory: TieredMemory) -> None:
     """Tell of what a cache evicted since this was last asked; call it when something was put in."""
-    evictions = (memory.tools if cache == "tools" else memory.responses).stats()["evictions"]
+    evictions = memory.tools.evictions if cache == "tools" else memory.responses.stats()["evictions"]
     with _lock:
         told = _noticed.setdefault(memory, {})
         count = evictions - told.get(cache, 0)

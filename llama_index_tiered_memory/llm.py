@@ -26,7 +26,7 @@ from llama_index.core.llms.structured_llm import StructuredLLM
 from llama_index.core.tools import BaseTool
 from pydantic import ConfigDict, Field, model_serializer, model_validator
 
-from llama_index_tiered_memory.answers import chat_request, completion_request
+from llama_index_tiered_memory.answers import chat_request, completion_request, model_name
 from llama_index_tiered_memory.attach import Scope, address, attached, checked
 from llama_index_tiered_memory.calls import Asked, Calls
 from shared_core import InvalidInput, TieredMemory
@@ -171,16 +171,13 @@ class CachedLLM(FunctionCallingLLM):
         return Calls(self.memory, self.scope)
 
     def _chat(self, messages: Sequence[ChatMessage], settings: dict[str, Any], *, stream: bool = False) -> Asked | None:
-        return self._calls.asked(lambda: chat_request(self.llm, stream, messages, settings), self._name)
+        return self._calls.asked(lambda: chat_request(self.llm, stream, messages, settings), model_name(self.llm))
 
     def _completion(
         self, prompt: str, formatted: bool, settings: dict[str, Any], *, stream: bool = False
     ) -> Asked | None:
-        return self._calls.asked(lambda: completion_request(self.llm, stream, prompt, formatted, settings), self._name)
-
-    @property
-    def _name(self) -> str:
-        return self.llm.metadata.model_name
+        name = model_name(self.llm)
+        return self._calls.asked(lambda: completion_request(self.llm, stream, prompt, formatted, settings), name)
 
     # Tools: the model says how they are put into a request and found in an answer
 

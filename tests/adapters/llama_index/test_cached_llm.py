@@ -538,6 +538,20 @@ async def test_a_row_that_is_no_answer_is_a_miss(how, memory):
         assert all(map(marked, await ask(llm, how)))  # and its place is taken by one that is
 
 
+async def test_a_model_that_llama_index_knows_no_metadata_of_is_cached_too(memory):
+    class New(Chunked):
+        @property
+        def metadata(self):
+            raise ValueError("Unknown model 'new'. Please provide a valid one.")
+
+    model = New(model="new")
+    for how in ("chat", "astream_chat"):
+        llm = cached_llm(model, memory)
+        await ask(llm, how)
+        assert all(map(marked, await ask(llm, how)))
+    assert not marked(cached_llm(New(model="newer"), memory).chat([ChatMessage(content="hello")]))
+
+
 # Together
 
 
