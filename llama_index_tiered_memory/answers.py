@@ -203,12 +203,11 @@ def _pack(answer: Answer) -> dict[str, Any]:
 
 def _packed_message(message: ChatMessage) -> dict[str, Any]:
     plain = to_plain(message)
-    notes = {
-        name: value for name, value in message.additional_kwargs.items() if name in plain.get("additional_kwargs", {})
-    }
-    return (
-        {**plain, "additional_kwargs": copy.deepcopy(notes)} if notes and is_plain(notes) else plain
-    )  # bytes stay bytes
+    own = message.additional_kwargs
+    notes = {name: own[name] for name in plain.get("additional_kwargs", ()) if name in own}
+    if notes and is_plain(notes):  # as they are: what is bytes stays bytes
+        plain["additional_kwargs"] = copy.deepcopy(notes)
+    return plain
 
 
 def _weighed(value: Any) -> Any:

@@ -31,8 +31,10 @@ from llama_index_tiered_memory.attach import Scope, address, attached, checked
 from llama_index_tiered_memory.calls import Asked, Calls
 from shared_core import InvalidInput, TieredMemory
 
-_CONVERSATION = ("callback_manager", "system_prompt", "messages_to_prompt", "completion_to_prompt", "output_parser",
-                 "pydantic_program_mode", "query_wrapper_prompt")  # fmt: skip
+_SHARED = (  # what LlamaIndex's own methods read of a model, and set on it
+    "callback_manager", "system_prompt", "messages_to_prompt", "completion_to_prompt", "output_parser",
+    "pydantic_program_mode", "query_wrapper_prompt",
+)  # fmt: skip
 
 
 def cached_llm(llm: LLM, memory: TieredMemory, *, scope: Scope = None) -> CachedLLM:
@@ -41,8 +43,8 @@ def cached_llm(llm: LLM, memory: TieredMemory, *, scope: Scope = None) -> Cached
     ``FunctionAgent(llm=cached_llm(llm, memory), …)``. Chats and completions, whole and streamed, sync and async, with
     and without tools; a replayed stream is chunk by chunk the one that was heard. Two requests are the same if the
     model and its settings, the tools, every keyword and all messages are (a file that a block names counts by its
-    content); what a model holds in private attributes is not seen. The answers of one scope are never given to
-    another. Not kept: errors, streams that were not read to their end, and answers that are truncated, refused,
+    content); what a model holds in private attributes is not seen, and with a lambda among the settings nothing is
+    kept. The answers of one scope are never given to another. Not kept: errors, streams that were not read to their end, and answers that are truncated, refused,
     empty or would not come back equal. Equal calls at the same time make one (streams do not). On a hit
     ``raw["tiered_memory"]`` says so; ``raw`` is otherwise what JSON can carry of the provider's. A cache that cannot
     be read or written lets the model answer.
@@ -84,8 +86,8 @@ class CachedLLM(FunctionCallingLLM):
 
         def __setattr__(self, name: str, value: Any) -> None:
             super().__setattr__(name, value)
-            if name == "callback_manager":  # set from outside (Settings does), and the model's own calls report to it
-                self.llm.callback_manager = value
+            if name in _SHARED:  # Settings sets the callbacks so, and the model's own calls report to them
+                setattr(self.llm, name, value)
 
     @model_validator(mode="before")
     @classmethod
@@ -101,7 +103,7 @@ class CachedLLM(FunctionCallingLLM):
                     "expected where the memory is, got none: it was not in a file; cached_llm(llm, memory)"
                 )
             fields["memory"] = attached(values["location"])
-        shared = {name: getattr(fields["llm"], name) for name in _CONVERSATION if hasattr(fields["llm"], name)}
+        shared = {name: getattr(fields["llm"], name) for name in _SHARED if hasattr(fields["llm"], name)}
         return {**shared, **fields}
 
     @model_serializer(mode="plain")

@@ -171,6 +171,16 @@ def test_callbacks_set_from_outside_hear_the_calls_that_are_made(memory, monkeyp
     assert len(heard.get_event_pairs(CBEventType.LLM)) == 1
 
 
+def test_what_is_set_on_it_is_set_on_the_model_and_a_setting_it_does_not_have_is_an_error(memory):
+    model = MockLLM()  # a chat is put into one prompt
+    llm = cached_llm(model, memory)
+    first = llm.chat(HELLO).message.content
+    llm.messages_to_prompt = lambda messages: "other words"
+    assert llm.chat(HELLO).message.content == "other words" != first
+    with pytest.raises(ValueError, match="temperature"):
+        llm.temperature = 1.0
+
+
 # Copies
 
 
