@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 DEMO_EXTRAS := local,langchain,llama-index
 REAL_MODELS := $(if $(ANTHROPIC_API_KEY),langchain-anthropic llama-index-llms-anthropic 'anthropic<2',)
 
-.PHONY: demo test test-lowest check bench notebooks clean
+.PHONY: demo test test-lowest test-anthropic1 check bench notebooks clean
 
 demo: $(VENV)/.demo  ## the main job; with DATA=<path to locomo10.json> on real conversations, measured
 ifeq ($(DATA),)
@@ -22,6 +22,9 @@ test: $(VENV)/.test  ## every test, with the newest releases of what we build on
 
 test-lowest: $(VENV)-lowest/.test  ## every test, with the lowest releases that pyproject.toml allows
 	$(VENV)-lowest/bin/python -m pytest
+
+test-anthropic1: $(VENV)-anthropic1/.test  ## the tests of LlamaIndex's Anthropic model, which no newer SDK can run
+	ANTHROPIC1=1 $(VENV)-anthropic1/bin/python -m pytest tests/adapters/llama_index/test_planned_anthropic.py
 
 check: $(VENV)/.test  ## lint, format, types, import rules, documentation
 	$(BIN)/ruff check .
@@ -61,6 +64,13 @@ $(VENV)-lowest/.test: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-lowest
 	$(VENV)-lowest/bin/python -m pip install -q -U pip uv
 	$(VENV)-lowest/bin/uv pip install -q -p $(VENV)-lowest/bin/python --resolution lowest-direct -e '.[test]' 'pydantic<2.14'
+	@touch $@
+
+$(VENV)-anthropic1/.test: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-anthropic1
+	$(VENV)-anthropic1/bin/python -m pip install -q -U pip uv
+	$(VENV)-anthropic1/bin/uv pip install -q -p $(VENV)-anthropic1/bin/python -e '.[llama-index,anthropic]' \
+		llama-index-llms-anthropic 'anthropic<2' pytest pytest-asyncio hypothesis
 	@touch $@
 
 clean:

@@ -13,6 +13,7 @@ from llama_index.core.base.llms.types import ChatMessage, TextBlock
 from llama_index.core.memory import BaseMemory
 from pydantic import ConfigDict, Field, PrivateAttr, model_serializer, model_validator
 
+from llama_index_tiered_memory import events
 from llama_index_tiered_memory.attach import address, attached, check_fields, scope_for
 from llama_index_tiered_memory.convert import to_conversation, to_message
 from shared_core import Context, TieredMemory, Turn, arguments
@@ -127,6 +128,7 @@ class TieredAgentMemory(BaseMemory):
             return None
         texts = [text_of(message) for message in window]
         turn = self.memory.turns.begin(query, session=self.session_id, scope=scope, shown_texts=texts)
+        events.recalled("TieredAgentMemory", scope, turn.ids, self.session_id)
         with self._lock:
             self._turn = (scope, query, turn)
         return turn

@@ -7,6 +7,7 @@ from typing import Any
 
 from llama_index.core.tools import FunctionTool
 
+from llama_index_tiered_memory import events
 from llama_index_tiered_memory.attach import Scope, checked, scope_for
 from shared_core import TieredMemory
 
@@ -19,7 +20,9 @@ def memory_tools(memory: TieredMemory, *, scope: Scope = None) -> list[Any]:
 
     def search_memory(query: str) -> str:
         """Search what is remembered from earlier conversations. Gives one memory a line, each with its id."""
-        hits = memory.recall(query, scope=scope_for(memory, scope))
+        owner = scope_for(memory, scope)
+        hits = memory.recall(query, scope=owner)
+        events.recalled("search_memory", owner, [hit.memory.id for hit in hits])
         return "\n".join(f"[{hit.memory.id}] {hit.memory.text}" for hit in hits) or _NOTHING
 
     def save_memory(text: str) -> str:

@@ -138,7 +138,7 @@ def to_plain_output(output: ToolOutput) -> dict[str, Any]:
         "tool_name": output.tool_name,
         "blocks": [block.model_dump(mode="json") for block in output.blocks],
     }
-    return plain | {"raw_output": output.raw_output} if _is_plain(output.raw_output) else plain
+    return plain | {"raw_output": output.raw_output} if is_plain(output.raw_output) else plain
 
 
 def to_output(plain: dict[str, Any], raw_input: dict[str, Any]) -> ToolOutput:
@@ -149,12 +149,12 @@ def to_output(plain: dict[str, Any], raw_input: dict[str, Any]) -> ToolOutput:
     return output
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
     """Whether the core's typed JSON carries the value unchanged."""
     if type(value) in (list, tuple, set, frozenset):
-        return all(_is_plain(item) for item in value)
+        return all(is_plain(item) for item in value)
     if type(value) is dict:
-        return all(_is_plain(key) and _is_plain(item) for key, item in value.items())
+        return all(is_plain(key) and is_plain(item) for key, item in value.items())
     return type(value) in _PLAIN
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.base.llms.types import ChatMessage
@@ -17,6 +17,7 @@ from llama_index.core.memory import BaseMemoryBlock
 from llama_index.core.utils import get_tokenizer
 from pydantic import ConfigDict, Field, PrivateAttr
 
+from llama_index_tiered_memory import events
 from llama_index_tiered_memory.attach import check_fields, scope_for
 from llama_index_tiered_memory.convert import session_of, to_conversation
 from shared_core import TieredMemory, TieredMemoryError, Turn
@@ -92,15 +93,20 @@ class TieredMemoryBlock(BaseMemoryBlock[str]):
             return ""
         query = text_of(stretch[newest])
         if session is None:
-            return RecalledText.of(self.memory.turns.begin(query, scope=scope))
+            return RecalledText.of(self._begin(query, scope))
         nodes = self._follow(stretch, session, scope)
         with self._lock:
             node, turn = self._turns.get((scope, session), ("", None))
         if turn is None or not nodes or node != nodes[newest - len(stretch)]:
-            turn = self.memory.turns.begin(query, session=session, scope=scope, shown=nodes)
+            turn = self._begin(query, scope, session, nodes)
             if nodes:
                 self._freeze((scope, session), nodes[newest - len(stretch)], turn)
         return RecalledText.of(turn)
+
+    def _begin(self, query: str, scope: str, session: str | None = None, shown: Sequence[str] = ()) -> Turn:
+        turn = self.memory.turns.begin(query, session=session, scope=scope, shown=shown)
+        events.recalled("TieredMemoryBlock", scope, turn.ids, session)
+        return turn
 
     def _put(self, messages: list[ChatMessage]) -> None:
         scope, session = scope_for(self.memory, self.scope), session_of(messages)

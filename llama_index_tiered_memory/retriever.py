@@ -8,6 +8,7 @@ from typing import Any
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
+from llama_index_tiered_memory import events
 from llama_index_tiered_memory.attach import Scope, checked, scope_for
 from llama_index_tiered_memory.convert import to_node
 from shared_core import TieredMemory
@@ -36,9 +37,9 @@ class TieredRetriever(BaseRetriever):
         self._filters = dict(filters or {})
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        hits = self._memory.recall(
-            query_bundle.query_str, scope=scope_for(self._memory, self._scope), k=self._k, **self._filters
-        )
+        scope = scope_for(self._memory, self._scope)
+        hits = self._memory.recall(query_bundle.query_str, scope=scope, k=self._k, **self._filters)
+        events.recalled("TieredRetriever", scope, [hit.memory.id for hit in hits], self._filters.get("session"))
         return [to_node(hit) for hit in hits]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:

@@ -14,6 +14,7 @@ from typing import Any, Self
 from llama_index.core.tools import AsyncBaseTool, BaseTool, FunctionTool, ToolMetadata, ToolOutput, adapt_to_async_tool
 from workflows.runtime.types.results import WaitingForEvent
 
+from llama_index_tiered_memory import events
 from llama_index_tiered_memory.attach import Scope, checked, scope_for
 from llama_index_tiered_memory.convert import to_output, to_plain_output
 from shared_core import InvalidInput, TieredMemory, Uncached
@@ -81,9 +82,10 @@ class _Cache:
                 return Uncached(_Raised(error))
             return _kept(own[0])
 
-        return _given(
-            self.memory.tools.call(name, args, execute, scope=self._owner(), form="llama_index"), own, raw_input
-        )
+        scope = self._owner()
+        value = self.memory.tools.call(name, args, execute, scope=scope, form="llama_index")
+        self._tell(name, scope, executed=bool(own))
+        return _given(value, own, raw_input)
 
     async def acall(
         self, name: str, args: Mapping[str, Any], run: Callable[[], Any], raw_input: dict[str, Any]
@@ -98,9 +100,20 @@ class _Cache:
                 return Uncached(_Raised(error))
             return _kept(own[0])
 
-        return _given(
-            await self.memory.tools.acall(name, args, execute, scope=self._owner(), form="llama_index"), own, raw_input
-        )
+        scope = self._owner()
+        value = await self.memory.tools.acall(name, args, execute, scope=scope, form="llama_index")
+        self._tell(name, scope, executed=bool(own))
+        return _given(value, own, raw_input)
+
+    def _tell(self, name: str, scope: str, *, executed: bool) -> None:
+        policy = self.memory.tools.policy(name)
+        if policy is None or not policy.cacheable:
+            return
+        if executed:
+            events.missed("tools", name, scope)
+            events.made_room("tools", self.memory)
+        else:
+            events.hit("tools", name, scope)
 
     def keeps(self, name: str) -> bool:
         """Whether a tool that depends on more than its arguments may be led through."""

@@ -398,6 +398,11 @@ class ToolCache:
         here = self._entries.end(kind, texts, scope=scope)
         return max(here, self._entries.end_shared(kind, texts, scope=scope))
 
+    @property
+    def evictions(self) -> int:
+        """Entries that had to go for want of room: one of ``stats``'s numbers, without the cost of the others."""
+        return int(self._entries.stats()["evictions"])
+
     def stats(self) -> dict[str, Any]:
         """Counters since the start, and what is held now.
 

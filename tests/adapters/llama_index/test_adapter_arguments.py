@@ -12,10 +12,12 @@ from llama_index_tiered_memory import (
     TieredKVStore,
     TieredMemoryBlock,
     TieredRetriever,
+    cached_llm,
     cached_tools,
     memory_tools,
 )
 from shared_core import InvalidInput
+from tests.adapters.llama_index.models import Chunked
 
 FIELDS = {
     "chat store": TieredChatStore,
@@ -33,6 +35,7 @@ MAKE = {
     "kv store": TieredKVStore,
     "cached tools": lambda memory, **given: cached_tools([], memory, **given),
     "memory tools": memory_tools,
+    "cached llm": lambda memory, **given: cached_llm(Chunked(), memory, **given),
 }
 
 
