@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from shared_core import arguments
 from shared_core.embedding import open_embedder
 from shared_core.errors import InvalidInput, ScopeRequired, open_again
 from shared_core.long_term import LongTerm
+from shared_core.mid_term.bounded import BoundedBlobs
 from shared_core.mid_term.context import Context
 from shared_core.mid_term.response_cache import ResponseCache
 from shared_core.mid_term.sizing import Sizing
@@ -75,6 +77,7 @@ class TieredMemory:
         self.responses = ResponseCache(
             settings=self.settings, clock=clock, blobs=blobs, scope_of=self.scope_of, ids=self._ids
         )
+        self._bounded: weakref.WeakSet[BoundedBlobs] = weakref.WeakSet()
         self._sizing = Sizing(self.settings)
         self.prompts = Prompts(settings=self.settings, clock=clock, scope_of=self.scope_of)
         self.turns = Turns(self.long_term, self.context, settings=self.settings, scope_of=self.scope_of)
@@ -282,6 +285,21 @@ class TieredMemory:
         """The sessions of a scope that hold messages, in the order of their first one."""
         return self.storage.logs.sessions(self.scope_of(scope))
 
+    def bounded_blobs(
+        self,
+        *,
+        max_items: int | None = None,
+        max_bytes: int | None = None,
+        on_evict: Callable[[str, str, list[str]], None] | None = None,
+    ) -> BoundedBlobs:
+        """Keyed bytes in the memory's file within bounds, for adapters; see ``mid_term/bounded.py``."""
+        bounded = BoundedBlobs(
+            self.storage.blobs, rule=self.settings.mid_term, clock=self.clock, max_items=max_items,
+            max_bytes=max_bytes, on_evict=on_evict,
+        )  # fmt: skip
+        self._bounded.add(bounded)
+        return bounded
+
     # -- the whole ---------------------------------------------------------------------------------
 
     def stats(self) -> dict[str, Any]:
@@ -310,6 +328,8 @@ class TieredMemory:
             self.tools.close()
             self.responses.close()
             try:
+                for bounded in list(self._bounded):
+                    bounded.flush()
                 self.long_term.flush()
             finally:
                 self.storage.close()
