@@ -173,17 +173,19 @@ class TieredMemory:
         as_of: Instant | None = None,
         max_tokens: int | None = None,
         exclude: Iterable[str] = (),
+        where: Callable[[Memory], bool] | None = None,
     ) -> list[Hit]:
         """The memories that matter for the query, best first, each with the parts of its score.
 
         ``tags`` keeps memories with any of them; ``since <= at < until``; ``as_of`` looks back to that time.
         ``session`` is a viewpoint: that conversation is seen as it stands now, after any rewind. ``max_tokens``
-        is never exceeded; ``exclude`` are ids not to return. A query without words ranks by recency and
+        is never exceeded; ``exclude`` are ids not to return. ``where`` keeps memories for which it is true (by their
+        metadata, say); it is called for each that the other filters leave, and must not call the memory itself. A query without words ranks by recency and
         importance alone. Hits count as accesses. Raises InvalidInput, StorageError.
         """
         return self.long_term.recall(
             query, scope=scope, k=k, tags=tags, session=session, since=since, until=until, as_of=as_of,
-            max_tokens=max_tokens, exclude=exclude,
+            max_tokens=max_tokens, exclude=exclude, where=where,
         )  # fmt: skip
 
     def get(self, id: str, *, scope: str | None = None) -> Memory | None:
