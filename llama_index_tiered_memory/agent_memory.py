@@ -111,11 +111,11 @@ class TieredAgentMemory(BaseMemory):
         out = [to_message(message) for message in shown if not is_empty(message)]
         turn = self._recalled(query or asked, window, scope, fresh=ahead or not answered)
         if turn is not None and turn.block:
-            block = TextBlock(text=turn.block)
             if ahead:
-                out.append(ChatMessage(role="user", blocks=[block]))
+                out.append(ChatMessage(role="user", blocks=[TextBlock(text=turn.block)]))
             else:
-                out[newest - len(window)].blocks.append(block)
+                blocks = out[newest - len(window)].blocks
+                blocks.append(RecalledBlock.beside(blocks, turn.block))
         return out
 
     def _recalled(self, query: str, window: list[Message], scope: str, *, fresh: bool) -> Turn | None:
@@ -226,6 +226,29 @@ class TieredAgentMemory(BaseMemory):
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         return self._copy(self.session_id)  # the messages are in the file, the same for both
+
+
+class RecalledBlock(TextBlock):
+    """What was recalled, behind the user's words in their message.
+
+    An agent with ``initial_state`` writes its state around the last text of the message, and means the words: so
+    they are what a new text that holds the old one is written around.
+    """
+
+    _words: TextBlock | None = PrivateAttr(default=None)
+
+    @classmethod
+    def beside(cls, blocks: list[Any], text: str) -> RecalledBlock:
+        """The block for a message of these blocks."""
+        made = cls(text=text)
+        made._words = next((block for block in reversed(blocks) if isinstance(block, TextBlock)), None)
+        return made
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "text" and self._words is not None and isinstance(value, str) and self.text in value:
+            self._words.text = value.replace(self.text, self._words.text)
+        else:
+            super().__setattr__(name, value)
 
 
 def _in_call_order(messages: list[Message]) -> list[Message]:

@@ -98,7 +98,7 @@ class TestConditions:
 
     @given(
         filters=st.builds(of, leaves, leaves, condition=st.sampled_from(["and", "or"])),
-        metadata=st.dictionaries(st.sampled_from("ab"), st.integers(0, 3)),
+        metadata=st.fixed_dictionaries({"a": st.integers(0, 3), "b": st.integers(0, 3)}),
     )
     def test_a_flat_condition_says_what_llama_indexs_own_store_says(self, filters, metadata):
         stock = build_metadata_filter_fn(lambda _: metadata, filters)
