@@ -149,6 +149,14 @@ def to_output(plain: dict[str, Any], raw_input: dict[str, Any]) -> ToolOutput:
     return output
 
 
+def is_output(plain: Any) -> bool:
+    """Whether ``to_output`` can read the value: a stored row may be damaged, or of a release that wrote it otherwise."""
+    try:
+        return isinstance(to_output(plain, {}).tool_name, str)
+    except (KeyError, TypeError, ValueError, AttributeError):  # a ValidationError is a ValueError
+        return False
+
+
 def _is_plain(value: Any) -> bool:
     """Whether the core's typed JSON carries the value unchanged."""
     if type(value) in (list, tuple, set, frozenset):

@@ -15,7 +15,7 @@ from llama_index.core.tools import AsyncBaseTool, BaseTool, FunctionTool, ToolMe
 from workflows.runtime.types.results import WaitingForEvent
 
 from llama_index_tiered_memory.attach import Scope, checked, scope_for
-from llama_index_tiered_memory.convert import to_output, to_plain_output
+from llama_index_tiered_memory.convert import is_output, to_output, to_plain_output
 from shared_core import InvalidInput, TieredMemory, Uncached
 
 
@@ -81,9 +81,8 @@ class _Cache:
                 return Uncached(_Raised(error))
             return _kept(own[0])
 
-        return _given(
-            self.memory.tools.call(name, args, execute, scope=self._owner(), form="llama_index"), own, raw_input
-        )
+        value = self.memory.tools.call(name, args, execute, scope=self._owner(), form="llama_index", readable=is_output)
+        return _given(value, own, raw_input)
 
     async def acall(
         self, name: str, args: Mapping[str, Any], run: Callable[[], Any], raw_input: dict[str, Any]
@@ -98,9 +97,10 @@ class _Cache:
                 return Uncached(_Raised(error))
             return _kept(own[0])
 
-        return _given(
-            await self.memory.tools.acall(name, args, execute, scope=self._owner(), form="llama_index"), own, raw_input
+        value = await self.memory.tools.acall(
+            name, args, execute, scope=self._owner(), form="llama_index", readable=is_output
         )
+        return _given(value, own, raw_input)
 
     def keeps(self, name: str) -> bool:
         """Whether a tool that depends on more than its arguments may be led through."""
