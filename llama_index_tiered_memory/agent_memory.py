@@ -6,14 +6,13 @@ The conversation is the core's log of one session, ``get`` is its window with wh
 from __future__ import annotations
 
 import asyncio
-import threading
 from typing import TYPE_CHECKING, Any, Self
 
 from llama_index.core.base.llms.types import ChatMessage, TextBlock
 from llama_index.core.memory import BaseMemory
 from pydantic import ConfigDict, Field, PrivateAttr, model_serializer, model_validator
 
-from llama_index_tiered_memory.attach import address, attached, check_fields, scope_for
+from llama_index_tiered_memory.attach import OwnLock, address, attached, check_fields, scope_for
 from llama_index_tiered_memory.convert import to_conversation, to_message
 from shared_core import Context, TieredMemory, Turn, arguments
 from shared_core.messages import Message, is_empty, starts_turn, text_of, tool_calls, tool_results, without_thinking
@@ -46,7 +45,7 @@ class TieredAgentMemory(BaseMemory):
     token_limit: int = Field(default=30_000, description="Most tokens of what get returns, recalled memories included.")
     remember: bool = Field(default=True, description="False: the conversation is kept, its texts are not remembered.")
 
-    _lock: Any = PrivateAttr(default_factory=threading.Lock)
+    _own: Any = PrivateAttr(default_factory=OwnLock)
     _turn: tuple[str, str, Turn] | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
@@ -120,14 +119,14 @@ class TieredAgentMemory(BaseMemory):
 
     def _recalled(self, query: str, window: list[Message], scope: str, *, fresh: bool) -> Turn | None:
         """What was recalled for the query when it was first asked; a turn that is over recalls nothing new."""
-        with self._lock:
+        with self._own.lock:
             if self._turn is not None and self._turn[:2] == (scope, query):
                 return self._turn[2]
         if not fresh or not query.strip():
             return None
         texts = [text_of(message) for message in window]
         turn = self.memory.turns.begin(query, session=self.session_id, scope=scope, shown_texts=texts)
-        with self._lock:
+        with self._own.lock:
             self._turn = (scope, query, turn)
         return turn
 
@@ -143,7 +142,7 @@ class TieredAgentMemory(BaseMemory):
 
     def put_messages(self, messages: list[ChatMessage]) -> None:
         """Add messages, all or none; the results of parallel calls in the order of the calls."""
-        with self._lock:
+        with self._own.lock:
             self._write(_in_call_order([to_conversation(message) for message in messages]))
 
     def set(self, messages: list[ChatMessage]) -> None:
@@ -153,7 +152,7 @@ class TieredAgentMemory(BaseMemory):
         after is not recalled any more, and can be gone back to. Otherwise it starts anew, as after ``reset``.
         """
         plain = _in_call_order([to_conversation(message) for message in messages])
-        with self._lock:
+        with self._own.lock:
             conversation = self._conversation()
             path = conversation.current()[1]
             same = 0
@@ -168,7 +167,7 @@ class TieredAgentMemory(BaseMemory):
 
     def reset(self) -> None:
         """Erase the conversation; what was remembered of it stays remembered."""
-        with self._lock:
+        with self._own.lock:
             self._turn = None
             self._conversation().clear()
 
@@ -188,7 +187,7 @@ class TieredAgentMemory(BaseMemory):
 
     def rewind(self, id: str) -> None:
         """Go back (or on) to a snapshot; what was remembered since is not recalled any more."""
-        with self._lock:
+        with self._own.lock:
             self._turn = None
             self._conversation().rewind(id)
 
