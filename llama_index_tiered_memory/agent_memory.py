@@ -174,8 +174,10 @@ class TieredAgentMemory(BaseMemory):
     def _write(self, plain: list[Message], *, over: bool = False) -> None:
         if over or any(map(starts_turn, plain)):
             self._turn = None
+        scope = self._scope()
         if plain and self.remember:
-            self.memory.turns.end(plain, session=self.session_id, scope=self._scope())
+            recalled = self._turn[2].ids if self._turn is not None and self._turn[0] == scope else ()
+            self.memory.turns.end(plain, session=self.session_id, scope=scope, recalled=recalled)
         elif plain:
             self._conversation().extend(plain)
 
