@@ -98,7 +98,7 @@ def llama_memory(insert: str | None) -> Iterator[Prompt]:
     class Changing(BaseMemoryBlock[str]):
         name: str = "changing"
 
-        async def _aget(self, messages: Any = None, **_: Any) -> str:  # noqa: ARG002
+        async def _aget(self, messages: Any = None, **_: Any) -> str:
             return "recalled " * RECALLED + str(turn)
 
         async def _aput(self, messages: Any) -> None:

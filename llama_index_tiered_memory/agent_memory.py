@@ -6,7 +6,6 @@ The conversation is the core's log of one session, ``get`` is its window with wh
 from __future__ import annotations
 
 import asyncio
-import threading
 from typing import TYPE_CHECKING, Any, Self
 
 from llama_index.core.base.llms.types import ChatMessage, TextBlock
@@ -14,7 +13,7 @@ from llama_index.core.memory import BaseMemory
 from pydantic import ConfigDict, Field, PrivateAttr, model_serializer, model_validator
 
 from llama_index_tiered_memory import events
-from llama_index_tiered_memory.attach import address, attached, check_fields, scope_for
+from llama_index_tiered_memory.attach import OwnLock, address, attached, check_fields, scope_for
 from llama_index_tiered_memory.convert import to_conversation, to_message
 from shared_core import Context, TieredMemory, Turn, arguments
 from shared_core.messages import Message, is_empty, starts_turn, text_of, tool_calls, tool_results, without_thinking
@@ -47,7 +46,7 @@ class TieredAgentMemory(BaseMemory):
     token_limit: int = Field(default=30_000, description="Most tokens of what get returns, recalled memories included.")
     remember: bool = Field(default=True, description="False: the conversation is kept, its texts are not remembered.")
 
-    _lock: Any = PrivateAttr(default_factory=threading.Lock)
+    _own: Any = PrivateAttr(default_factory=OwnLock)
     _turn: tuple[str, str, Turn] | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
@@ -112,16 +111,16 @@ class TieredAgentMemory(BaseMemory):
         out = [to_message(message) for message in shown if not is_empty(message)]
         turn = self._recalled(query or asked, window, scope, fresh=ahead or not answered)
         if turn is not None and turn.block:
-            block = TextBlock(text=turn.block)
             if ahead:
-                out.append(ChatMessage(role="user", blocks=[block]))
+                out.append(ChatMessage(role="user", blocks=[TextBlock(text=turn.block)]))
             else:
-                out[newest - len(window)].blocks.append(block)
+                blocks = out[newest - len(window)].blocks
+                blocks.append(RecalledBlock.beside(blocks, turn.block))
         return out
 
     def _recalled(self, query: str, window: list[Message], scope: str, *, fresh: bool) -> Turn | None:
         """What was recalled for the query when it was first asked; a turn that is over recalls nothing new."""
-        with self._lock:
+        with self._own.lock:
             if self._turn is not None and self._turn[:2] == (scope, query):
                 return self._turn[2]
         if not fresh or not query.strip():
@@ -129,7 +128,7 @@ class TieredAgentMemory(BaseMemory):
         texts = [text_of(message) for message in window]
         turn = self.memory.turns.begin(query, session=self.session_id, scope=scope, shown_texts=texts)
         events.recalled("TieredAgentMemory", scope, turn.ids, self.session_id)
-        with self._lock:
+        with self._own.lock:
             self._turn = (scope, query, turn)
         return turn
 
@@ -145,7 +144,7 @@ class TieredAgentMemory(BaseMemory):
 
     def put_messages(self, messages: list[ChatMessage]) -> None:
         """Add messages, all or none; the results of parallel calls in the order of the calls."""
-        with self._lock:
+        with self._own.lock:
             self._write(_in_call_order([to_conversation(message) for message in messages]))
 
     def set(self, messages: list[ChatMessage]) -> None:
@@ -155,7 +154,7 @@ class TieredAgentMemory(BaseMemory):
         after is not recalled any more, and can be gone back to. Otherwise it starts anew, as after ``reset``.
         """
         plain = _in_call_order([to_conversation(message) for message in messages])
-        with self._lock:
+        with self._own.lock:
             conversation = self._conversation()
             path = conversation.current()[1]
             same = 0
@@ -170,15 +169,17 @@ class TieredAgentMemory(BaseMemory):
 
     def reset(self) -> None:
         """Erase the conversation; what was remembered of it stays remembered."""
-        with self._lock:
+        with self._own.lock:
             self._turn = None
             self._conversation().clear()
 
     def _write(self, plain: list[Message], *, over: bool = False) -> None:
         if over or any(map(starts_turn, plain)):
             self._turn = None
+        scope = self._scope()
         if plain and self.remember:
-            self.memory.turns.end(plain, session=self.session_id, scope=self._scope())
+            recalled = self._turn[2].ids if self._turn is not None and self._turn[0] == scope else ()
+            self.memory.turns.end(plain, session=self.session_id, scope=scope, recalled=recalled)
         elif plain:
             self._conversation().extend(plain)
 
@@ -190,7 +191,7 @@ class TieredAgentMemory(BaseMemory):
 
     def rewind(self, id: str) -> None:
         """Go back (or on) to a snapshot; what was remembered since is not recalled any more."""
-        with self._lock:
+        with self._own.lock:
             self._turn = None
             self._conversation().rewind(id)
 
@@ -228,6 +229,29 @@ class TieredAgentMemory(BaseMemory):
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         return self._copy(self.session_id)  # the messages are in the file, the same for both
+
+
+class RecalledBlock(TextBlock):
+    """What was recalled, behind the user's words in their message.
+
+    An agent with ``initial_state`` writes its state around the last text of the message, and means the words: so
+    they are what a new text that holds the old one is written around.
+    """
+
+    _words: TextBlock | None = PrivateAttr(default=None)
+
+    @classmethod
+    def beside(cls, blocks: list[Any], text: str) -> RecalledBlock:
+        """The block for a message of these blocks."""
+        made = cls(text=text)
+        made._words = next((block for block in reversed(blocks) if isinstance(block, TextBlock)), None)
+        return made
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "text" and self._words is not None and isinstance(value, str) and self.text in value:
+            self._words.text = value.replace(self.text, self._words.text)
+        else:
+            super().__setattr__(name, value)
 
 
 def _in_call_order(messages: list[Message]) -> list[Message]:

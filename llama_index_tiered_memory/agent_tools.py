@@ -15,7 +15,10 @@ _NOTHING = "Nothing is remembered about that."
 
 
 def memory_tools(memory: TieredMemory, *, scope: Scope = None) -> list[Any]:
-    """``search_memory``, ``save_memory`` and ``forget_memory`` for the tools of an agent, sync and async."""
+    """``search_memory``, ``save_memory`` and ``forget_memory`` for the tools of an agent, sync and async.
+
+    They are registered as tools that are never cached and make no cached result stale.
+    """
     checked(memory, scope)
 
     def search_memory(query: str) -> str:
@@ -27,7 +30,7 @@ def memory_tools(memory: TieredMemory, *, scope: Scope = None) -> list[Any]:
 
     def save_memory(text: str) -> str:
         """Remember a fact for later conversations, in one sentence that can be understood alone."""
-        return f"Remembered as [{memory.remember(text, scope=scope_for(memory, scope)).id}]."
+        return f"Remembered as [{memory.remember(text, role='assistant', scope=scope_for(memory, scope)).id}]."
 
     def forget_memory(id: str) -> str:
         """Forget one memory for good, by the id that search_memory shows."""
@@ -43,6 +46,8 @@ def memory_tools(memory: TieredMemory, *, scope: Scope = None) -> list[Any]:
     async def aforget_memory(id: str) -> str:
         return await asyncio.to_thread(forget_memory, id)
 
+    for fn in (search_memory, save_memory, forget_memory):
+        memory.tools.register(fn.__name__, cacheable=False, writes=[])
     return [
         FunctionTool.from_defaults(search_memory, async_fn=asearch_memory),
         FunctionTool.from_defaults(save_memory, async_fn=asave_memory),

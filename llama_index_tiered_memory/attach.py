@@ -12,12 +12,26 @@ from collections.abc import Callable
 from typing import Any
 
 from shared_core import Closed, InvalidInput, ScopeRequired, TieredMemory, check_memory
+from shared_core.forks import renew_in_child
 
 Scope = str | Callable[[], str] | None
 """A scope, or a function without arguments that tells it at each call (from a context variable, say)."""
 
+
+class OwnLock:
+    """A lock that a forked child has anew, unlocked: ``with own.lock``. The thread that held it is not there."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        renew_in_child(self)
+
+    def after_fork_in_child(self) -> None:
+        """A lock of our own."""
+        self.lock = threading.Lock()
+
+
 _open: weakref.WeakValueDictionary[str, TieredMemory] = weakref.WeakValueDictionary()
-_lock = threading.Lock()
+_own = OwnLock()
 
 
 def scope_for(memory: TieredMemory, scope: Scope, *, fallback: str | None = None) -> str:
@@ -38,7 +52,7 @@ def checked(memory: Any, scope: Scope, *, fallback: str | None = None) -> Tiered
     if not callable(scope):
         scope_for(found, scope, fallback=fallback)
     if found.storage.location is not None:
-        with _lock:
+        with _own.lock:
             _open[found.storage.location] = found
     return found
 
@@ -64,7 +78,7 @@ def address(memory: TieredMemory, scope: Scope, *, fallback: str | None = None) 
 
 def attached(location: str) -> TieredMemory:
     """The memory on this file: the one this process has open, else opened now (words only, closed when unused)."""
-    with _lock:
+    with _own.lock:
         memory = _open.get(location)
         if memory is not None and not _is_closed(memory):
             return memory

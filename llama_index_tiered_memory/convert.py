@@ -30,7 +30,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.tools import ToolOutput
 from pydantic import BaseModel, ValidationError
 
-from shared_core import Hit, InvalidInput
+from shared_core import Hit, InvalidInput, Memory
 
 _BLOCKS: dict[str, type[BaseModel]] = {
     block.model_fields["block_type"].default: block
@@ -149,6 +149,14 @@ def to_output(plain: dict[str, Any], raw_input: dict[str, Any]) -> ToolOutput:
     return output
 
 
+def is_output(plain: Any) -> bool:
+    """Whether ``to_output`` can read the value: a stored row may be damaged, or of a release that wrote it otherwise."""
+    try:
+        return isinstance(to_output(plain, {}).tool_name, str)
+    except (KeyError, TypeError, ValueError, AttributeError):  # a ValidationError is a ValueError
+        return False
+
+
 def is_plain(value: Any) -> bool:
     """Whether the core's typed JSON carries the value unchanged."""
     if type(value) in (list, tuple, set, frozenset):
@@ -161,16 +169,21 @@ def is_plain(value: Any) -> bool:
 def to_node(hit: Hit) -> NodeWithScore:
     """A recalled memory as a retrieved node; its facts are metadata, kept out of what is embedded or shown."""
     memory = hit.memory
-    facts: dict[str, Any] = {
-        "role": memory.role, "speaker": memory.speaker, "session": memory.session, "tags": list(memory.tags),
-        "at": memory.at, "importance": memory.importance, "subject": memory.subject, "parts": dict(hit.parts),
-    }  # fmt: skip
-    metadata = {**memory.metadata, **{name: value for name, value in facts.items() if value not in (None, [])}}
+    metadata = {**metadata_of(memory), "parts": dict(hit.parts)}
     node = TextNode(
         id_=memory.id, text=memory.text, metadata=metadata, excluded_llm_metadata_keys=list(metadata),
         excluded_embed_metadata_keys=list(metadata),
     )  # fmt: skip
     return NodeWithScore(node=node, score=hit.score)
+
+
+def metadata_of(memory: Memory) -> dict[str, Any]:
+    """A memory's own metadata and its facts, as its node shows them and as filters see them."""
+    facts: dict[str, Any] = {
+        "role": memory.role, "speaker": memory.speaker, "session": memory.session, "tags": list(memory.tags),
+        "at": memory.at, "importance": memory.importance, "subject": memory.subject,
+    }  # fmt: skip
+    return {**memory.metadata, **{name: value for name, value in facts.items() if value not in (None, [])}}
 
 
 def to_json_value(value: dict[str, Any]) -> bytes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from llama_index.core.utils import get_tokenizer
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from llama_index_tiered_memory import events
-from llama_index_tiered_memory.attach import check_fields, scope_for
+from llama_index_tiered_memory.attach import OwnLock, check_fields, scope_for
 from llama_index_tiered_memory.convert import session_of, to_conversation
 from shared_core import TieredMemory, TieredMemoryError, Turn
 from shared_core.messages import Message, is_said, text_of
@@ -61,7 +60,7 @@ class TieredMemoryBlock(BaseMemoryBlock[str]):
     scope: Any = Field(default=None, exclude=True, description="Whose memory: a string, or a function of nothing.")
     tokenizer_fn: Callable[[str], list[Any]] = Field(default_factory=get_tokenizer, exclude=True)
 
-    _lock: Any = PrivateAttr(default_factory=threading.Lock)
+    _own: Any = PrivateAttr(default_factory=OwnLock)
     _turns: dict[tuple[str, str], tuple[str, Turn]] = PrivateAttr(default_factory=dict)
     _unwritten: dict[tuple[str, str], list[Message]] = PrivateAttr(default_factory=dict)
 
@@ -95,7 +94,7 @@ class TieredMemoryBlock(BaseMemoryBlock[str]):
         if session is None:
             return RecalledText.of(self._begin(query, scope))
         nodes = self._follow(stretch, session, scope)
-        with self._lock:
+        with self._own.lock:
             node, turn = self._turns.get((scope, session), ("", None))
         if turn is None or not nodes or node != nodes[newest - len(stretch)]:
             turn = self._begin(query, scope, session, nodes)
@@ -122,7 +121,7 @@ class TieredMemoryBlock(BaseMemoryBlock[str]):
 
         What ``Memory`` flushed it does not show again, so that is kept here; the rest comes with the next call.
         """
-        with self._lock:
+        with self._own.lock:
             earlier = self._unwritten.pop((scope, session), [])
             _, turn = self._turns.get((scope, session), ("", None))
         recalled = turn.ids if turn is not None else ()
@@ -133,7 +132,7 @@ class TieredMemoryBlock(BaseMemoryBlock[str]):
             return nodes if len(kept) == len(shown) else []
         except (TieredMemoryError, OSError) as error:
             _log.warning("the conversation could not be written, it is tried again with the next call: %s", error)
-            with self._lock:
+            with self._own.lock:
                 self._unwritten[scope, session] = [*earlier, *stretch] if flushed else earlier
             return []
 
@@ -141,7 +140,7 @@ class TieredMemoryBlock(BaseMemoryBlock[str]):
         return len(text_of(message).encode("utf-8", "replace")) <= self.memory.settings.max_text_bytes
 
     def _freeze(self, key: tuple[str, str], node: str, turn: Turn) -> None:
-        with self._lock:
+        with self._own.lock:
             self._turns.pop(key, None)
             self._turns[key] = (node, turn)
             while len(self._turns) > _SESSIONS:

@@ -7,18 +7,24 @@ from typing import Any
 
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.core.vector_stores.types import MetadataFilters
 
 from llama_index_tiered_memory import events
 from llama_index_tiered_memory.attach import Scope, checked, scope_for
-from llama_index_tiered_memory.convert import to_node
-from shared_core import TieredMemory
+from llama_index_tiered_memory.convert import metadata_of, to_node
+from llama_index_tiered_memory.metadata_filters import predicate
+from shared_core import InvalidInput, TieredMemory
+
+_RECALL = ("tags", "session", "since", "until", "as_of", "max_tokens", "exclude", "where")
 
 
 class TieredRetriever(BaseRetriever):
     """The memories that matter for a query as nodes, best first: ``TieredRetriever(memory=memory, k=8)``.
 
-    ``filters`` are further keywords of ``TieredMemory.recall``: tags, session, since, until, as_of, max_tokens,
-    exclude. They are applied in the search, not after it.
+    ``filters`` are LlamaIndex's ``MetadataFilters`` on what a node's metadata show (a memory's own, and ``role``,
+    ``speaker``, ``session``, ``tags``, ``at``, ``importance``, ``subject``), or a dict of further keywords of
+    ``TieredMemory.recall``: tags, session, since, until, as_of, max_tokens, exclude, and ``where`` (a function of a
+    memory, or MetadataFilters). All are applied in the search, not after it: ``k`` nodes that match come back.
     """
 
     def __init__(
@@ -27,14 +33,14 @@ class TieredRetriever(BaseRetriever):
         memory: TieredMemory,
         scope: Scope = None,
         k: int = 8,
-        filters: dict[str, Any] | None = None,
+        filters: MetadataFilters | dict[str, Any] | None = None,
         **base: Any,
     ) -> None:
         super().__init__(**base)
         self._memory = checked(memory, scope)
         self._scope = scope
         self._k = k
-        self._filters = dict(filters or {})
+        self._filters = _keywords(filters)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         scope = scope_for(self._memory, self._scope)
@@ -44,3 +50,23 @@ class TieredRetriever(BaseRetriever):
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(self._retrieve, query_bundle)
+
+
+def _keywords(filters: MetadataFilters | dict[str, Any] | None) -> dict[str, Any]:
+    """The keywords of a recall."""
+    if isinstance(filters, MetadataFilters):
+        filters = {"where": filters}
+    if filters is not None and not isinstance(filters, dict):
+        raise InvalidInput(f"filters: expected MetadataFilters or a dict of keywords of recall, got {filters!r:.80}")
+    keywords = dict(filters or {})
+    unknown = [name for name in keywords if name not in _RECALL]
+    if unknown:
+        raise InvalidInput(
+            f"filters: expected keywords of recall ({', '.join(_RECALL)}), got {unknown[0]!r}; "
+            "filter by metadata with MetadataFilters"
+        )
+    asked = keywords.get("where")
+    if isinstance(asked, MetadataFilters):
+        matches = predicate(asked)
+        keywords["where"] = lambda memory: matches(metadata_of(memory))
+    return keywords

@@ -16,7 +16,7 @@ from workflows.runtime.types.results import WaitingForEvent
 
 from llama_index_tiered_memory import events
 from llama_index_tiered_memory.attach import Scope, checked, scope_for
-from llama_index_tiered_memory.convert import to_output, to_plain_output
+from llama_index_tiered_memory.convert import is_output, to_output, to_plain_output
 from shared_core import InvalidInput, TieredMemory, Uncached
 
 
@@ -83,7 +83,7 @@ class _Cache:
             return _kept(own[0])
 
         scope = self._owner()
-        value = self.memory.tools.call(name, args, execute, scope=scope, form="llama_index")
+        value = self.memory.tools.call(name, args, execute, scope=scope, form="llama_index", readable=is_output)
         self._tell(name, scope, executed=bool(own))
         return _given(value, own, raw_input)
 
@@ -101,7 +101,7 @@ class _Cache:
             return _kept(own[0])
 
         scope = self._owner()
-        value = await self.memory.tools.acall(name, args, execute, scope=scope, form="llama_index")
+        value = await self.memory.tools.acall(name, args, execute, scope=scope, form="llama_index", readable=is_output)
         self._tell(name, scope, executed=bool(own))
         return _given(value, own, raw_input)
 

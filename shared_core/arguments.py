@@ -10,12 +10,13 @@ import math
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 from shared_core.errors import InvalidInput
 from shared_core.records import Hit, Memory
 from shared_core.text import SURROGATES
 
+Function = TypeVar("Function")
 _YEAR_1, _YEAR_10000 = -62_135_596_800.0, 253_402_300_800.0  # what a calendar can show, epoch seconds UTC
 _FOREIGN_ROLES = {"human": "user", "ai": "assistant"}
 
@@ -150,6 +151,13 @@ def plain(what: str, value: Mapping[str, Any] | None) -> dict[str, Any]:
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(f"{what}: expected values that JSON can carry, got {error}; convert them first") from error
     return copy
+
+
+def optional_function(what: str, value: Function | None) -> Function | None:
+    """Something that can be called, or None."""
+    if value is not None and not callable(value):
+        raise InvalidInput(f"{what}: expected a function or None, got {value!r:.80}")
+    return value
 
 
 def part(value: object, *attributes: str) -> str:

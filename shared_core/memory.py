@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from shared_core import arguments
 from shared_core.embedding import open_embedder
 from shared_core.errors import InvalidInput, ScopeRequired, open_again
 from shared_core.long_term import LongTerm
+from shared_core.mid_term.bounded import BoundedBlobs
 from shared_core.mid_term.context import Context
 from shared_core.mid_term.response_cache import ResponseCache
 from shared_core.mid_term.sizing import Sizing
@@ -75,6 +77,7 @@ class TieredMemory:
         self.responses = ResponseCache(
             settings=self.settings, clock=clock, blobs=blobs, scope_of=self.scope_of, ids=self._ids
         )
+        self._bounded: weakref.WeakSet[BoundedBlobs] = weakref.WeakSet()
         self._sizing = Sizing(self.settings)
         self.prompts = Prompts(settings=self.settings, clock=clock, scope_of=self.scope_of)
         self.turns = Turns(
@@ -172,17 +175,19 @@ class TieredMemory:
         as_of: Instant | None = None,
         max_tokens: int | None = None,
         exclude: Iterable[str] = (),
+        where: Callable[[Memory], bool] | None = None,
     ) -> list[Hit]:
         """The memories that matter for the query, best first, each with the parts of its score.
 
         ``tags`` keeps memories with any of them; ``since <= at < until``; ``as_of`` looks back to that time.
         ``session`` is a viewpoint: that conversation is seen as it stands now, after any rewind. ``max_tokens``
-        is never exceeded; ``exclude`` are ids not to return. A query without words ranks by recency and
+        is never exceeded; ``exclude`` are ids not to return. ``where`` keeps memories for which it is true (by their
+        metadata, say); it is called for each that the other filters leave, and must not call the memory itself. A query without words ranks by recency and
         importance alone. Hits count as accesses. Raises InvalidInput, StorageError.
         """
         return self.long_term.recall(
             query, scope=scope, k=k, tags=tags, session=session, since=since, until=until, as_of=as_of,
-            max_tokens=max_tokens, exclude=exclude,
+            max_tokens=max_tokens, exclude=exclude, where=where,
         )  # fmt: skip
 
     def get(self, id: str, *, scope: str | None = None) -> Memory | None:
@@ -284,6 +289,21 @@ class TieredMemory:
         """The sessions of a scope that hold messages, in the order of their first one."""
         return self.storage.logs.sessions(self.scope_of(scope))
 
+    def bounded_blobs(
+        self,
+        *,
+        max_items: int | None = None,
+        max_bytes: int | None = None,
+        on_evict: Callable[[str, str, list[str]], None] | None = None,
+    ) -> BoundedBlobs:
+        """Keyed bytes in the memory's file within bounds, for adapters; see ``mid_term/bounded.py``."""
+        bounded = BoundedBlobs(
+            self.storage.blobs, rule=self.settings.mid_term, clock=self.clock, max_items=max_items,
+            max_bytes=max_bytes, on_evict=on_evict,
+        )  # fmt: skip
+        self._bounded.add(bounded)
+        return bounded
+
     # -- the whole ---------------------------------------------------------------------------------
 
     def stats(self) -> dict[str, Any]:
@@ -312,6 +332,8 @@ class TieredMemory:
             self.tools.close()
             self.responses.close()
             try:
+                for bounded in list(self._bounded):
+                    bounded.flush()
                 self.long_term.flush()
             finally:
                 self.storage.close()

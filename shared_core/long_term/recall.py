@@ -61,6 +61,9 @@ def recall(
     with store.current(scope) as index:
         store.fill_vectors(scope, index)
         positions = np.flatnonzero(visible(index, view, scope, store.storage.logs))
+        if view.where is not None:  # before anything is scored or cut, like every other filter
+            everyone = _in_order(store, scope, index, positions, np.arange(len(positions)), step=_FURTHEST)
+            positions = positions[[i for i, memory in everyone if view.where(memory)]]
         if not len(positions):
             return []
         found = _score(store, scope, index, positions, query, vector, now)
@@ -149,10 +152,10 @@ def _fitting(
 
 
 def _in_order(
-    store: MemoryStore, scope: str, index: ScopeIndex, positions: Ints, order: Ints
+    store: MemoryStore, scope: str, index: ScopeIndex, positions: Ints, order: Ints, *, step: int = _FIRST_LOOK
 ) -> Iterator[tuple[int, Memory]]:
-    for start in range(0, len(order), _FIRST_LOOK):
-        some = order[start : start + _FIRST_LOOK]
+    for start in range(0, len(order), step):
+        some = order[start : start + step]
         rows = store.rows.get(scope, [index.ids[p] for p in positions[some]])
         for i, memory in zip(some, rows, strict=True):
             if memory is not None:

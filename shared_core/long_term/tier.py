@@ -83,6 +83,7 @@ class LongTerm:
         as_of: Instant | None = None,
         max_tokens: int | None = None,
         exclude: Iterable[str] = (),
+        where: Callable[[Memory], bool] | None = None,
         shown_texts: Iterable[str] = (),
     ) -> list[Hit]:
         """The best ``k`` memories for the query, best first; see ``TieredMemory.recall``.
@@ -101,6 +102,7 @@ class LongTerm:
             as_of=arguments.optional_instant("as_of", as_of),
             exclude=arguments.names("exclude", exclude),
             shown=frozenset(normalised(self._masked(text)) for text in shown_texts),
+            where=arguments.optional_function("where", where),
         )
         return recalling.recall(
             self._store, query, scope=self._scope_of(scope), view=view, k=arguments.count("k", k),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shared_core.long_term.index import Mask, ScopeIndex
+from shared_core.records import Memory
 from shared_core.storage.base import Logs, Source
 
 
@@ -19,7 +20,8 @@ class View:
     """What a recall asks to see. ``tags`` any-of; ``since <= at < until``; ``as_of`` sees ``at <= as_of``.
 
     ``session`` is a viewpoint, not a filter: that session is seen on its current path, every other
-    one on its own. ``shown`` are the normalised texts that the reader has before it already.
+    one on its own. ``shown`` are the normalised texts that the reader has before it already. ``where`` looks at each
+    memory that passed the rest; it is the recall that calls it, with the stored rows.
     """
 
     session: str | None = None
@@ -29,6 +31,7 @@ class View:
     as_of: float | None = None
     exclude: tuple[str, ...] = ()
     shown: frozenset[str] = frozenset()
+    where: Callable[[Memory], bool] | None = None
 
 
 def visible(index: ScopeIndex, view: View, scope: str, logs: Logs) -> Mask:

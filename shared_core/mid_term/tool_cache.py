@@ -105,18 +105,21 @@ class ToolCache:
         *,
         scope: str | None = None,
         form: str = "",
+        readable: Callable[[Any], bool] | None = None,
     ) -> Any:
         """The kept result of this call, or that of ``fn(**args)``, which is then kept.
 
         What ``fn`` raises is raised and never kept. ``fn`` may return ``Uncached(value)`` to hand a value out
         without keeping it. ``form`` names the shape in which ``fn`` returns results, for callers that dress
-        them up: results in different forms stand beside each other and are invalidated together.
+        them up: results in different forms stand beside each other and are invalidated together. ``readable``
+        says whether a kept result has that shape: one that has not (a damaged row) is a miss and a counted event.
         """
         if tools.is_async(fn):
             raise InvalidInput(
                 f"tools.call: expected a plain function for {name!r}, got a coroutine function; use acall"
             )
-        return self._run(*self._prepare(name, args, tools.defaults(fn), scope, form=form), lambda: fn(**args))
+        prepared = self._prepare(name, args, tools.defaults(fn), scope, form=form, readable=readable)
+        return self._run(*prepared, lambda: fn(**args))
 
     async def acall(
         self,
@@ -126,9 +129,10 @@ class ToolCache:
         *,
         scope: str | None = None,
         form: str = "",
+        readable: Callable[[Any], bool] | None = None,
     ) -> Any:
         """``call`` without blocking the loop: ``fn`` is a coroutine function, or a plain one for a thread."""
-        prepared = self._prepare(name, args, tools.defaults(fn), scope, form=form)
+        prepared = self._prepare(name, args, tools.defaults(fn), scope, form=form, readable=readable)
         return await self._arun(*prepared, lambda: fn(**args), hop=not tools.is_async(fn))
 
     @overload
@@ -217,6 +221,7 @@ class ToolCache:
         scope: str | None,
         policy: Policy | None = None,
         form: str = "",
+        readable: Callable[[Any], bool] | None = None,
     ) -> tuple[_Prepared, Call | None]:
         """What is known before anything runs. The call is None if it is to be executed whatever is kept."""
         scope = self._scope_of(scope)
@@ -235,7 +240,8 @@ class ToolCache:
         if policy.kept:
             try:
                 reach = Reach(name, made, space, scope, tools.resources(policy.reads, full))
-                call = Call(digest(made, policy.version, policy.identity, form, space, scope), reach, policy)
+                key = digest(made, policy.version, policy.identity, form, space, scope)
+                call = Call(key, reach, policy, readable=readable)
             except tools.UnclearResources:
                 pass
         return _Prepared(name, policy, full, space), call

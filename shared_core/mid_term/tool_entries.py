@@ -30,12 +30,16 @@ from shared_core.storage.base import Blobs
 
 @dataclass(slots=True)
 class Call:
-    """One call that may be served: its key, what it hangs on, its policy; ``cause`` of the miss once there is one."""
+    """One call that may be served: its key, what it hangs on, its policy; ``cause`` of the miss once there is one.
+
+    ``readable`` tells whether the caller can make anything of a kept value.
+    """
 
     key: str
     reach: Reach
     policy: Policy
     cause: str = "cold"
+    readable: Callable[[Any], bool] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -115,6 +119,11 @@ class ToolEntries:
         except Exception:  # noqa: BLE001  the value's own code runs here; what cannot be copied out is no hit
             call.cause = "uncacheable"
             self._remove(call.key, entry, "uncacheable")
+            return MISS
+        if call.readable is not None and not call.readable(value):  # a row that another hand wrote
+            if self.rows is not None:
+                self.rows.errors += 1
+            self._remove(call.key, entry, call.cause)
             return MISS
         with self._lock:
             self._hits += 1

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from shared_core.records import Memory
 
 if TYPE_CHECKING:
+    from shared_core.storage.bounded import BlobRoom
     from shared_core.storage.upkeep import Upkeep
 
 
@@ -222,6 +223,17 @@ class Blobs(Protocol):
         ``durable`` waits for the disk: for what nobody could compute again.
         """
 
+    def put_within(
+        self, scope: str, namespace: str, blobs: Sequence[Blob], room: BlobRoom, *, durable: bool = False
+    ) -> list[str]:
+        """``put`` in a bounded namespace: one blob after another, each with what goes for it, in one transaction.
+
+        Returns the keys that went. What is not admitted is not stored.
+        """
+
+    def use(self, scope: str, namespace: str, reads: Mapping[str, tuple[int, float]], room: BlobRoom) -> None:
+        """Note how often keys of a bounded namespace were read, and when last; one that is gone is passed over."""
+
     def delete(self, scope: str, namespace: str, keys: Sequence[str], *, durable: bool = False) -> int:
         """Remove these keys; return how many there were. ``durable`` as in ``put``."""
 
@@ -234,8 +246,8 @@ class Blobs(Protocol):
     def namespaces(self, scope: str, *, prefix: str = "") -> list[str]:
         """Namespaces that hold anything, sorted."""
 
-    def clear(self, scope: str | None, namespace: str) -> int:
-        """Remove the whole namespace; ``scope`` None reaches every scope."""
+    def clear(self, scope: str | None, namespace: str, *, durable: bool = False) -> int:
+        """Remove the whole namespace; ``scope`` None reaches every scope. ``durable`` as in ``put``."""
 
     def generation(self, scope: str) -> int:
         """A counter that ``bump`` moves: an answer built before a forget is recognised by it."""

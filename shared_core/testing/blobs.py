@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from shared_core.storage.base import Blob
+from shared_core.storage.bounded import NEVER_USED, BlobRoom, Held, Use, size_of
 
 
 class InMemoryBlobs:
@@ -16,6 +17,8 @@ class InMemoryBlobs:
         self._rows: dict[tuple[str, str, str], Blob] = {}
         self._counters: dict[str, int] = {}
         self._generations: dict[str, int] = {}
+        self._uses: dict[tuple[str, str, str], Use] = {}
+        self._accesses: dict[tuple[str, str], int] = {}
 
     def get(self, scope: str, namespace: str, keys: Sequence[str], *, now: float) -> list[Blob | None]:
         """Values in order; None where absent, expired or from the future."""
@@ -27,6 +30,42 @@ class InMemoryBlobs:
         """Insert or replace; an overwrite keeps its place."""
         with self._lock:
             self._rows.update({(scope, namespace, blob.key): blob for blob in blobs})
+
+    def put_within(
+        self, scope: str, namespace: str, blobs: Sequence[Blob], room: BlobRoom, *, durable: bool = False
+    ) -> list[str]:
+        """Insert or replace one after another within the room."""
+        evicted: list[str] = []
+        with self._lock:
+            for blob in blobs:
+                at = (scope, namespace, blob.key)
+                admission = room.admit(self._place(scope, namespace), blob.key, size_of(blob.key, blob.value))
+                for key in (blob.key,) if admission is None else admission.victims:
+                    self._rows.pop((scope, namespace, key), None)
+                    self._uses.pop((scope, namespace, key), None)
+                if admission is not None:
+                    evicted += admission.victims
+                    self._rows[at], self._uses[at] = blob, admission.use
+                    self._accesses[scope, namespace] = admission.use.access
+        return evicted
+
+    def use(self, scope: str, namespace: str, reads: Mapping[str, tuple[int, float]], room: BlobRoom) -> None:
+        """Note reads of a bounded namespace."""
+        with self._lock:
+            for key, (times, at) in reads.items():
+                place = self._place(scope, namespace)
+                held = place.find(key)
+                if held is not None:
+                    use = self._uses[scope, namespace, key] = room.used(place, held, times, at)
+                    self._accesses[scope, namespace] = use.access
+
+    def _place(self, scope: str, namespace: str) -> InMemoryPlace:
+        held = [
+            Held(key, size_of(key, blob.value), order, self._uses.get((at, within, key), NEVER_USED))
+            for order, ((at, within, key), blob) in enumerate(self._rows.items())
+            if at == scope and within == namespace
+        ]
+        return InMemoryPlace(held, self._accesses.get((scope, namespace), 0))
 
     def delete(self, scope: str, namespace: str, keys: Sequence[str], *, durable: bool = False) -> int:
         """Remove these keys."""
@@ -51,7 +90,7 @@ class InMemoryBlobs:
         with self._lock:
             return sorted({within for at, within, _ in self._rows if at == scope and within.startswith(prefix)})
 
-    def clear(self, scope: str | None, namespace: str) -> int:
+    def clear(self, scope: str | None, namespace: str, *, durable: bool = False) -> int:
         """Remove the whole namespace."""
         with self._lock:
             gone = [at for at in self._rows if at[1] == namespace and scope in (None, at[0])]
@@ -105,6 +144,22 @@ class InMemoryBlobs:
                 size -= len(blob.value)
                 removed += 1
             return removed
+
+
+class InMemoryPlace:
+    """``storage.bounded.Place`` over a list."""
+
+    def __init__(self, held: list[Held], accesses: int) -> None:
+        self._held = held
+        self.items, self.bytes, self.accesses = len(held), sum(one.size for one in held), accesses
+
+    def find(self, key: str) -> Held | None:
+        """The blob under the key."""
+        return next((one for one in self._held if one.key == key), None)
+
+    def held(self) -> list[Held]:
+        """All blobs, in the order of insertion."""
+        return list(self._held)
 
 
 def _live(blob: Blob, now: float) -> bool:

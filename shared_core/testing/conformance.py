@@ -21,6 +21,7 @@ from typing import Any
 from shared_core.errors import DuplicateId, InvalidInput, NotFound, StorageError
 from shared_core.records import Memory
 from shared_core.storage.base import Access, Blob, NewMemory, Size, Sizes, Source, Storage, Succession
+from shared_core.storage.bounded import Admission, Held, Place, Use
 
 NOW = 1_000.0
 ODD_NAMES = (
@@ -352,6 +353,28 @@ class MemoryRowsConformance:
         assert storage.memories.list("a", status=None, limit=None) == []
 
 
+class _OldestOut:
+    """A room for a number of blobs: the oldest goes, and a key "refused" is."""
+
+    def __init__(self, items: int) -> None:
+        self._items = items
+        self.seen: list[tuple[int, int, int]] = []
+        self.found: list[Use | None] = []
+
+    def admit(self, place: Place, key: str, size: int) -> Admission | None:
+        self.seen.append((place.items, place.bytes, place.accesses))
+        old = place.find(key)
+        self.found.append(None if old is None else old.use)
+        if key == "refused":
+            return None
+        go = place.held()[: max(0, place.items + (old is None) - self._items)]
+        assert size >= len(key)
+        return Admission(tuple(one.key for one in go), Use(NOW, 1.0, place.accesses + 1, proven=False))
+
+    def used(self, place: Place, held: Held, times: int, at: float) -> Use:
+        return Use(at, held.use.count + times, place.accesses + times, proven=True)
+
+
 class BlobsConformance:
     """Keyed bytes: put, get, expire, tag, clear, each within its scope and namespace."""
 
@@ -418,6 +441,40 @@ class BlobsConformance:
         assert storage.blobs.clear(None, "n") == 1
         assert storage.blobs.keys("a", "m", now=NOW) == storage.blobs.keys("b", "m", now=NOW) == ["1", "2"]
         assert storage.blobs.namespaces("a") == ["m"]
+
+    def test_a_room_is_asked_for_each_blob_and_what_it_says_happens(self, storage: Storage) -> None:
+        room = _OldestOut(items=2)
+        storage.blobs.put("a", "n", [Blob("before any room", b"xx", NOW)])
+        storage.blobs.put("b", "n", [Blob("1", b"", NOW)])
+        gone = storage.blobs.put_within(
+            "a", "n", [Blob(key, key.encode() * 3, NOW) for key in ("1", "2", "refused", "3")], room
+        )
+        assert gone == ["before any room", "1"]
+        assert storage.blobs.keys("a", "n", now=NOW) == ["2", "3"]
+        assert storage.blobs.keys("b", "n", now=NOW) == ["1"]
+        assert room.seen == [(1, 17, 0), (2, 21, 1), (2, 8, 2), (2, 8, 2)]
+
+    def test_a_blob_that_a_room_refuses_takes_the_older_one_with_it(self, storage: Storage) -> None:
+        storage.blobs.put("a", "n", [Blob("refused", b"old", NOW)])
+        assert storage.blobs.put_within("a", "n", [Blob("refused", b"new", NOW)], _OldestOut(items=2)) == []
+        assert storage.blobs.keys("a", "n", now=NOW) == []
+
+    def test_a_place_keeps_count_whoever_writes_and_erases(self, storage: Storage) -> None:
+        room = _OldestOut(items=9)
+        storage.blobs.put_within("a", "n", [Blob("1", b"12345", NOW), Blob("2", b"", NOW)], room)
+        storage.blobs.put("a", "n", [Blob("1", b"123", NOW), Blob("é", b"", NOW)])
+        storage.blobs.delete("a", "n", ["2"])
+        storage.blobs.put_within("a", "n", [Blob("3", b"", NOW)], room)
+        storage.blobs.clear("a", "n", durable=True)
+        storage.blobs.put_within("a", "n", [Blob("4", b"", NOW)], room)
+        assert [seen[:2] for seen in room.seen] == [(0, 0), (1, 6), (2, 6), (0, 0)]
+
+    def test_reads_are_noted_by_the_room_and_a_blob_that_is_gone_is_passed_over(self, storage: Storage) -> None:
+        room = _OldestOut(items=9)
+        storage.blobs.put_within("a", "n", [Blob("1", b"", NOW)], room)
+        storage.blobs.use("a", "n", {"1": (3, NOW + 7), "gone": (1, NOW)}, room)
+        storage.blobs.put_within("a", "n", [Blob("1", b"", NOW)], room)
+        assert room.found == [None, Use(NOW + 7, 4.0, 4, proven=True)]
 
     def test_a_generation_moves_on_its_own(self, storage: Storage) -> None:
         assert storage.blobs.generation("a") == 0

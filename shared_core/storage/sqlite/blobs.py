@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from shared_core.storage.base import Blob
+from shared_core.storage.bounded import BlobRoom, size_of
+from shared_core.storage.sqlite.bounded import SQLitePlace
 from shared_core.storage.sqlite.connection import Connections
 
 _MANY = 500
@@ -52,27 +54,39 @@ class SQLiteBlobs:
         """Insert or replace all of them in one transaction."""
         with self._connections.write(durable=durable) as db:
             for blob in blobs:
-                (row,) = db.execute(
-                    "INSERT INTO blobs (scope, namespace, key, value, created_at, expires_at, tags) VALUES (?, ?, ?, ?, ?, ?, ?) "
-                    "ON CONFLICT (scope, namespace, key) DO UPDATE SET value = excluded.value, created_at = excluded.created_at, "
-                    "expires_at = excluded.expires_at, tags = excluded.tags RETURNING row",
-                    (scope, namespace, blob.key, blob.value, blob.created_at, blob.expires_at, json.dumps(blob.tags)),
-                ).fetchone()
-                db.execute("DELETE FROM blob_tags WHERE blob = ?", (row,))
-                db.executemany(
-                    "INSERT OR IGNORE INTO blob_tags (namespace, tag, blob) VALUES (?, ?, ?)",
-                    ((namespace, tag, row) for tag in blob.tags),
-                )
+                _put(db, scope, namespace, blob)
+
+    def put_within(
+        self, scope: str, namespace: str, blobs: Sequence[Blob], room: BlobRoom, *, durable: bool = False
+    ) -> list[str]:
+        """Insert or replace one after another within the room, in one transaction."""
+        evicted: list[str] = []
+        with self._connections.write(durable=durable) as db:
+            place = SQLitePlace(db, scope, namespace)
+            for blob in blobs:
+                admission = room.admit(place, blob.key, size_of(blob.key, blob.value))
+                _delete(db, scope, namespace, (blob.key,) if admission is None else admission.victims)
+                if admission is not None:
+                    evicted += admission.victims
+                    _put(db, scope, namespace, blob)
+                    place.note(blob.key, admission.use)
+                place.look()
+        return evicted
+
+    def use(self, scope: str, namespace: str, reads: Mapping[str, tuple[int, float]], room: BlobRoom) -> None:
+        """Note reads of a bounded namespace."""
+        with self._connections.write(durable=False) as db:
+            place = SQLitePlace(db, scope, namespace)
+            for key, (times, at) in reads.items():
+                held = place.find(key)
+                if held is not None:
+                    place.note(key, room.used(place, held, times, at))
+                    place.look()
 
     def delete(self, scope: str, namespace: str, keys: Sequence[str], *, durable: bool = False) -> int:
         """Remove these keys."""
         with self._connections.write(durable=durable) as db:
-            return sum(
-                db.execute(
-                    "DELETE FROM blobs WHERE scope = ? AND namespace = ? AND key = ?", (scope, namespace, key)
-                ).rowcount
-                for key in dict.fromkeys(keys)
-            )
+            return _delete(db, scope, namespace, keys)
 
     def delete_tagged(self, scope: str | None, namespace: str, tag: str) -> int:
         """Remove every blob carrying the tag."""
@@ -103,9 +117,9 @@ class SQLiteBlobs:
                 )
             )
 
-    def clear(self, scope: str | None, namespace: str) -> int:
+    def clear(self, scope: str | None, namespace: str, *, durable: bool = False) -> int:
         """Remove the whole namespace."""
-        with self._connections.write(durable=False) as db:
+        with self._connections.write(durable=durable) as db:
             return db.execute(
                 "DELETE FROM blobs WHERE (? IS NULL OR scope = ?) AND namespace = ?", (scope, scope, namespace)
             ).rowcount
@@ -155,6 +169,27 @@ class SQLiteBlobs:
                 items, size = items - 1, size - length
             db.executemany("DELETE FROM blobs WHERE row = ?", rows)
             return len(rows)
+
+
+def _put(db: sqlite3.Connection, scope: str, namespace: str, blob: Blob) -> None:
+    (row,) = db.execute(
+        "INSERT INTO blobs (scope, namespace, key, value, created_at, expires_at, tags) VALUES (?, ?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT (scope, namespace, key) DO UPDATE SET value = excluded.value, created_at = excluded.created_at, "
+        "expires_at = excluded.expires_at, tags = excluded.tags RETURNING row",
+        (scope, namespace, blob.key, blob.value, blob.created_at, blob.expires_at, json.dumps(blob.tags)),
+    ).fetchone()
+    db.execute("DELETE FROM blob_tags WHERE blob = ?", (row,))
+    db.executemany(
+        "INSERT OR IGNORE INTO blob_tags (namespace, tag, blob) VALUES (?, ?, ?)",
+        ((namespace, tag, row) for tag in blob.tags),
+    )
+
+
+def _delete(db: sqlite3.Connection, scope: str, namespace: str, keys: Sequence[str]) -> int:
+    return sum(
+        db.execute("DELETE FROM blobs WHERE scope = ? AND namespace = ? AND key = ?", (scope, namespace, key)).rowcount
+        for key in dict.fromkeys(keys)
+    )
 
 
 def _delete_tagged(db: sqlite3.Connection, scope: str | None, namespace: str, tag: str) -> int:

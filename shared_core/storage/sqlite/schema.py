@@ -84,6 +84,29 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )""",
         "CREATE INDEX heads_rewound ON heads (scope) WHERE rewound",
     ),
+    (
+        # Bounded namespaces of blobs: what each holds, kept true by triggers, and how each blob was used.
+        """CREATE TABLE places (
+            scope TEXT NOT NULL, namespace TEXT NOT NULL, items INTEGER NOT NULL, bytes INTEGER NOT NULL,
+            accesses INTEGER NOT NULL, PRIMARY KEY (scope, namespace)
+        ) WITHOUT ROWID""",
+        """CREATE TABLE blob_uses (
+            blob INTEGER PRIMARY KEY REFERENCES blobs (row) ON DELETE CASCADE,
+            last_accessed REAL NOT NULL, count REAL NOT NULL, access INTEGER NOT NULL, proven INTEGER NOT NULL
+        )""",
+        """CREATE TRIGGER places_insert AFTER INSERT ON blobs BEGIN
+            UPDATE places SET items = items + 1, bytes = bytes + length(CAST(new.key AS BLOB)) + length(new.value)
+            WHERE scope = new.scope AND namespace = new.namespace;
+        END""",
+        """CREATE TRIGGER places_update AFTER UPDATE OF value ON blobs BEGIN
+            UPDATE places SET bytes = bytes + length(new.value) - length(old.value)
+            WHERE scope = new.scope AND namespace = new.namespace;
+        END""",
+        """CREATE TRIGGER places_delete AFTER DELETE ON blobs BEGIN
+            UPDATE places SET items = items - 1, bytes = bytes - length(CAST(old.key AS BLOB)) - length(old.value)
+            WHERE scope = old.scope AND namespace = old.namespace;
+        END""",
+    ),
 )
 """One tuple of statements a released version; the file's ``user_version`` is how many were applied."""
 

@@ -20,7 +20,8 @@ from shared_core.storage.upkeep import Erased, Successor, TermsOf, WholeMemory
 _SHOWN = 5  # ids named for each kind of damage
 _ERASE = {
     "memories": "DELETE FROM memories WHERE scope = ?",  # with their index, sources and successions
-    "blobs": "DELETE FROM blobs WHERE scope = ?",
+    "blobs": "DELETE FROM blobs WHERE scope = ?",  # with their tags and uses
+    "places": "DELETE FROM places WHERE scope = ?",
     "nodes": "DELETE FROM nodes WHERE scope = ?",
     "bodies": "DELETE FROM bodies WHERE scope = ?",
     "heads": "DELETE FROM heads WHERE scope = ?",
@@ -28,7 +29,8 @@ _ERASE = {
 }
 _LEFT = """SELECT (SELECT count(*) FROM memories WHERE scope = :scope) + (SELECT count(*) FROM blobs WHERE scope = :scope)
     + (SELECT count(*) FROM nodes WHERE scope = :scope) + (SELECT count(*) FROM bodies WHERE scope = :scope)
-    + (SELECT count(*) FROM heads WHERE scope = :scope) + (SELECT count(*) FROM dropped WHERE scope = :scope)"""
+    + (SELECT count(*) FROM heads WHERE scope = :scope) + (SELECT count(*) FROM dropped WHERE scope = :scope)
+    + (SELECT count(*) FROM places WHERE scope = :scope)"""
 _VECTORS = """SELECT count(*) FROM search_index i JOIN memories m ON m.row = i.memory
     WHERE m.scope = ? AND i.vectors IS NOT NULL"""
 _TEXTLESS = """SELECT n.id FROM nodes n LEFT JOIN bodies b ON b.scope = n.scope AND b.hash = n.hash
