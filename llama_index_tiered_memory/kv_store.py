@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -17,6 +19,7 @@ from llama_index_tiered_memory.attach import Scope, address, attached, checked, 
 from llama_index_tiered_memory.convert import from_key, to_json_value, to_key
 from shared_core import Blob, InvalidInput, TieredMemory
 
+_log = logging.getLogger(__name__)
 _NAMESPACE = "kv/"
 _BORN = 0.0  # a stored document must not vanish because a clock was set back
 _FALLBACK = "TieredKVStore"
@@ -27,8 +30,9 @@ class TieredKVStore(BaseKVStore):
 
     ``TieredKVStore(memory)``; written means durable, values go in and out as copies, keys are any text and
     collections are apart from each other. Values are dicts that JSON can carry (numpy numbers and arrays become
-    numbers and lists). Without a scope it uses the memory's default, else its class name: documents belong to
-    no user. Pickles by path (a worker process opens the file itself) unless the memory is in ``":memory:"``.
+    numbers and lists); a damaged row is no value, logged and counted in ``counts``. Without a scope it uses the
+    memory's default, else its class name: documents belong to no user. Pickles by path (a worker process opens the
+    file itself) unless the memory is in ``":memory:"``.
 
     For caches: with ``max_items`` or ``max_bytes`` (of keys and values) each collection stays within the bound,
     whatever processes write it, and what is used least goes first: the rule, with the aged frequency of use as prior.
@@ -47,6 +51,7 @@ class TieredKVStore(BaseKVStore):
     ) -> None:
         self._memory = checked(memory, scope, fallback=_FALLBACK)
         self._scope = scope
+        self.counts: Counter[str] = Counter()
         self._bounds = {"max_items": max_items, "max_bytes": max_bytes}
         self._on_evict = on_evict
         bounded = max_items is not None or max_bytes is not None
@@ -91,8 +96,7 @@ class TieredKVStore(BaseKVStore):
         keys = [to_key(key)]
         if self._bounded is None:
             return self._read(keys, collection)[0]
-        (found,) = self._bounded.get(*self._where(collection), keys)
-        return None if found is None else json.loads(found)
+        return self._value(self._bounded.get(*self._where(collection), keys)[0])
 
     def get_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
         """Every value of the collection by key, in the order of first writing; {} for an unknown collection.
@@ -113,7 +117,20 @@ class TieredKVStore(BaseKVStore):
 
     def _read(self, keys: list[str], collection: str) -> list[dict[str, Any] | None]:
         found = self._memory.storage.blobs.get(*self._where(collection), keys, now=_BORN)
-        return [None if blob is None else json.loads(blob.value) for blob in found]
+        return [self._value(None if blob is None else blob.value) for blob in found]
+
+    def _value(self, raw: bytes | None) -> dict[str, Any] | None:
+        if raw is None:
+            return None
+        try:
+            found = json.loads(raw)
+        except (ValueError, RecursionError):
+            found = None
+        if isinstance(found, dict):
+            return found
+        self.counts["unreadable_rows"] += 1
+        _log.warning("a stored value cannot be read: it is as if there were none; put it anew")
+        return None
 
     async def aput(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:
         """``put`` off the event loop."""

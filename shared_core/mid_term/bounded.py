@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from shared_core import scoring
-from shared_core.errors import TieredMemoryError
+from shared_core.errors import TieredMemoryError, open_again
 from shared_core.eviction import arguments
 from shared_core.eviction.ghosts import Ghosts
 from shared_core.eviction.policies import Entries, attention_lru
@@ -58,6 +58,8 @@ class BoundedBlobs:
         self._forget_reads()
         self._lately: dict[tuple[str, str], _Lately] = {}
         renew_in_child(self)
+
+    __reduce__ = open_again
 
     def _forget_reads(self) -> None:
         self._lock = threading.Lock()

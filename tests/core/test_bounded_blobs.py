@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import textwrap
+import threading
 
 import pytest
 from hypothesis import given, settings
@@ -95,6 +96,25 @@ class TestTheBounds:
     def test_a_bound_that_is_none_is_refused(self, memory, wrong):
         with pytest.raises(InvalidInput, match="max_items: expected a whole number from 1 on"):
             memory.bounded_blobs(max_items=wrong)
+
+    def test_threads_at_once_stay_within_them(self, memory):
+        bounded = memory.bounded_blobs(max_items=5, max_bytes=100)
+        most = []
+
+        def work(name):
+            for i in range(40):
+                bounded.put(*HERE, [(f"{name}{i}", b"x" * (i % 30))])
+                bounded.get(*HERE, [f"{name}{i - 1}", f"{name}{i}"])
+                most.append(len(keys(memory.storage.blobs)))
+
+        threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(most) == 160
+        assert max(most) <= 5
+        assert held_bytes(memory.storage.blobs) <= 100
 
 
 class TestTheRule:

@@ -1,11 +1,11 @@
-"""A row of the tool cache that cannot be read back as a tool's output: as if there were none, and counted."""
+"""A row that cannot be read back (a tool's output, a value by key) is as if there were none, and counted."""
 
 from __future__ import annotations
 
 import pytest
 from llama_index.core.agent.workflow import FunctionAgent
 
-from llama_index_tiered_memory import TieredAgentMemory, cached_tools
+from llama_index_tiered_memory import TieredAgentMemory, TieredKVStore, cached_tools
 from shared_core import Blob
 from shared_core.storage import codec
 
@@ -85,3 +85,16 @@ async def test_so_it_is_for_an_agent(poisoned, weather, script):
     await agent.run("Weather?", memory=TieredAgentMemory(memory=memory, session_id="s"))
     assert model.prompts[1][-1].content == "Rome 20C"
     assert (weather.runs, counts(memory)[:2]) == (2, (0, 1))
+
+
+@pytest.mark.parametrize("bound", [None, 10])
+@pytest.mark.parametrize("raw", [b"", b"{", b"[1]", b"null", b"\xff", b"[" * 100_000])
+def test_a_value_by_key_that_is_no_dict_is_none_and_the_others_are_read(memory, raw, bound):
+    kv = TieredKVStore(memory, max_items=bound)
+    kv.put_all([("damaged", {"v": 1}), ("sound", {"v": 2})], "c")
+    memory.storage.blobs.put("ada", "kv/c", [Blob("damaged", raw, 0.0)])
+    assert kv.get("damaged", "c") is None
+    assert kv.get_all("c") == {"sound": {"v": 2}}
+    assert kv.counts["unreadable_rows"] == 2
+    kv.put("damaged", {"v": 3}, "c")
+    assert kv.get("damaged", "c") == {"v": 3}

@@ -132,7 +132,7 @@ class TestItsFailures:
     def failing(self):
         runs = []
 
-        def fail(a: int) -> str:
+        def fail(a: int, b: int = 0) -> str:  # of one argument, older releases run it twice by this hand
             """Fail."""
             runs.append(a)
             raise ValueError("no")
