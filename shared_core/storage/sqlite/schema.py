@@ -84,6 +84,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )""",
         "CREATE INDEX heads_rewound ON heads (scope) WHERE rewound",
     ),
+    (
+        # Who logged a message; and the node that this one stands in for, after another writer went back beside it.
+        "ALTER TABLE nodes ADD COLUMN writer TEXT",
+        "ALTER TABLE nodes ADD COLUMN origin TEXT",
+    ),
 )
 """One tuple of statements a released version; the file's ``user_version`` is how many were applied."""
 
