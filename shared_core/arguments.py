@@ -124,6 +124,16 @@ def instant(what: str, value: object) -> float:
     return seconds
 
 
+def reading(seconds: float) -> float:
+    """What a clock said, as an instant that can be stored: the first or last second of the calendar beyond it.
+
+    A clock may be wrong, and that is no reason to fail; one that says NaN stands at 0.
+    """
+    if math.isnan(seconds):
+        return 0.0
+    return min(max(seconds, _YEAR_1), _YEAR_10000 - 1.0)
+
+
 def optional_instant(what: str, value: object) -> float | None:
     """``instant``, or None for None."""
     return None if value is None else instant(what, value)

@@ -60,7 +60,7 @@ class TieredMemory:
         self.settings = settings if settings is not None else Settings()
         self.default_scope = arguments.optional_name("default_scope", default_scope)
         self.storage = storage
-        self.clock = clock
+        self.clock = clock = _within_calendar(clock)
         self._ids = ids if ids is not None else _new_id
         self.embedder = open_embedder(embedder)
         self.long_term = LongTerm(
@@ -374,6 +374,10 @@ def _cure(fingerprint: str) -> str:
     """What brings back the model of the fingerprint."""
     extra = next((extra for start, extra in _EXTRAS.items() if fingerprint.startswith(start)), None)
     return f"pip install 'tiered-memory[{extra}]'" if extra else "open it with embedder=, the model it was written with"
+
+
+def _within_calendar(clock: Callable[[], float]) -> Callable[[], float]:
+    return lambda: arguments.reading(clock())
 
 
 def _new_id() -> str:

@@ -23,6 +23,7 @@ _PATH = """WITH RECURSIVE path (id, parent, depth, hash, created_at, writer, ori
     FROM path p JOIN nodes n ON n.scope = :scope AND n.id = p.parent WHERE p.steps < :last
         AND n.depth < p.depth  -- always so; were it not, a parent that is its own child would never end
 )"""
+NEWEST_NODE = "SELECT id FROM nodes WHERE scope = ? AND session = ? ORDER BY row DESC LIMIT 1"
 _ALL = 2**62
 
 
@@ -35,7 +36,21 @@ class SQLiteLogs:
     def head(self, scope: str, session: str) -> str | None:
         """The node the session stands on."""
         with self._connections.read() as db:
-            return _head(db, scope, session)
+            return self._head(db, scope, session)
+
+    def _head(self, db: sqlite3.Connection, scope: str, session: str) -> str | None:
+        """Where the session stands; after a row was lost, at the newest of its messages that is still there."""
+        found = db.execute(
+            "SELECT h.node, n.id, o.id FROM heads h LEFT JOIN nodes n ON n.scope = h.scope AND n.id = h.node "
+            "LEFT JOIN nodes o ON o.scope = h.scope AND o.id = h.origin WHERE h.scope = ? AND h.session = ?",
+            (scope, session),
+        ).fetchone()
+        if found is None or found[0] == found[1]:
+            return found[1] if found else None
+        self._connections.count_unreadable()
+        newest = db.execute(NEWEST_NODE, (scope, session)).fetchone()
+        node: str | None = newest[0] if newest else found[2]
+        return node
 
     def append(
         self,
@@ -50,7 +65,7 @@ class SQLiteLogs:
     ) -> None:
         """Add a chain under ``parent`` and move the head to its end."""
         with self._connections.write() as db:
-            off_path = parent != _head(db, scope, session)
+            off_path = parent != self._head(db, scope, session)
             _append(db, scope, session, parent, nodes, now, sizes, writer=writer, rewound=off_path)
 
     def move(self, scope: str, session: str, node: str | None, *, now: float) -> None:  # noqa: ARG002 - for backends that keep times
@@ -60,14 +75,14 @@ class SQLiteLogs:
                 raise NotFound(
                     f"no node {node!r} in session {session!r} of this scope; snapshot() gives the ids there are"
                 )
-            _set_head(db, scope, session, node, rewound=node != _head(db, scope, session))
+            _set_head(db, scope, session, node, rewound=node != self._head(db, scope, session))
 
     def replace(
         self, scope: str, session: str, nodes: Sequence[tuple[str, Any]], now: float, *, sizes: Sizes | None = None
     ) -> None:
         """Start a new path from the root."""
         with self._connections.write() as db:
-            rewound = _head(db, scope, session) is not None
+            rewound = self._head(db, scope, session) is not None
             _set_head(db, scope, session, None, rewound=rewound)
             _append(db, scope, session, None, nodes, now, sizes, writer=None, rewound=rewound)
 
@@ -85,7 +100,7 @@ class SQLiteLogs:
     ) -> bool:
         """Make ``nodes`` all that follows ``after``, if the head is still ``head``."""
         with self._connections.write() as db:
-            if _head(db, scope, session) != head:
+            if self._head(db, scope, session) != head:
                 return False
             _set_head(db, scope, session, after, rewound=after != head)
             _append(db, scope, session, after, nodes, now, sizes, writer=writer, rewound=False)
@@ -97,7 +112,7 @@ class SQLiteLogs:
     ) -> bool:
         """Move the head to ``stem`` and repeat other nodes after it, if the head is still ``head``."""
         with self._connections.write() as db:
-            if _head(db, scope, session) != head:
+            if self._head(db, scope, session) != head:
                 return False
             depth = 0 if stem is None else _depth(db, scope, stem)
             parent = stem
@@ -118,7 +133,7 @@ class SQLiteLogs:
     def current(self, scope: str, session: str) -> tuple[str | None, list[LogNode]]:
         """The head and the path to it, read in one transaction."""
         with self._connections.read() as db:
-            head = _head(db, scope, session)
+            head = self._head(db, scope, session)
             return head, self._path(db, scope, head, _ALL)
 
     def path(self, scope: str, session: str, node: str | None, *, last: int | None = None) -> list[LogNode]:
@@ -136,7 +151,7 @@ class SQLiteLogs:
             rows = db.execute(  # from the head back, and no further than it takes
                 f"{_PATH} SELECT p.id, p.parent, p.depth, b.body, p.created_at, p.writer, p.origin FROM path p "
                 "CROSS JOIN bodies b ON b.scope = :scope AND b.hash = p.hash WHERE p.writer IS :writer LIMIT :most",
-                {"scope": scope, "node": _head(db, scope, session), "last": _ALL, "writer": writer, "most": last},
+                {"scope": scope, "node": self._head(db, scope, session), "last": _ALL, "writer": writer, "most": last},
             ).fetchall()
         return self._nodes(reversed(rows))
 
@@ -181,6 +196,8 @@ class SQLiteLogs:
         """The current path back to where ``limit`` tokens do not reach."""
         with self._connections.read() as db:
             found, unreadable = sizing.tail(db, scope, session, counter, limit)
+            if found is not None and not found.nodes and self._head(db, scope, session) is not None:
+                found = None  # it stands nowhere: nothing can be said without going through the path
         for _ in range(unreadable):
             self._connections.count_unreadable()
         return found
@@ -188,7 +205,7 @@ class SQLiteLogs:
     def path_ids(self, scope: str, session: str) -> frozenset[str]:
         """The node ids on the current path."""
         with self._connections.read() as db:
-            head = _head(db, scope, session)
+            head = self._head(db, scope, session)
             rows = db.execute(f"{_PATH} SELECT id, origin FROM path", {"scope": scope, "node": head, "last": _ALL})
             return frozenset(id for row in rows for id in row if id is not None)
 
@@ -293,11 +310,6 @@ def _erase(db: sqlite3.Connection, scope: str, node: str | None, after: str | No
             "(SELECT 1 FROM nodes WHERE scope = ? AND hash = ?)",
             (scope, digest, scope, digest),
         )
-
-
-def _head(db: sqlite3.Connection, scope: str, session: str) -> str | None:
-    found = db.execute("SELECT node FROM heads WHERE scope = ? AND session = ?", (scope, session)).fetchone()
-    return found[0] if found else None
 
 
 def _set_head(db: sqlite3.Connection, scope: str, session: str, node: str | None, *, rewound: bool) -> None:
