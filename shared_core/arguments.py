@@ -17,6 +17,7 @@ from shared_core.records import Hit, Memory
 from shared_core.text import SURROGATES
 
 _YEAR_1, _YEAR_10000 = -62_135_596_800.0, 253_402_300_800.0  # what a calendar can show, epoch seconds UTC
+_INNER = "\x1f"  # "unit separator": between a scope and the name of a part of it
 _FOREIGN_ROLES = {"human": "user", "ai": "assistant"}
 
 
@@ -32,6 +33,38 @@ def name(what: str, value: object) -> str:
 def optional_name(what: str, value: object) -> str | None:
     """``name``, or None for None."""
     return None if value is None else name(what, value)
+
+
+class InnerScope(str):
+    """The scope of what an adapter keeps beside a user's own memories. Made by ``inner_scope`` alone."""
+
+    __slots__ = ()
+
+
+def scope(what: str, value: object) -> str:
+    """``name``, and no name that could be an inner scope's: whose memory it is often comes from outside."""
+    found = name(what, value)
+    if _INNER in found and not isinstance(found, InnerScope):
+        raise InvalidInput(
+            f"{what}: expected a string without the separator U+001F, got {found!r:.80}; "
+            f"replace it, for instance with {what}.replace('\\x1f', '')"
+        )
+    return found
+
+
+def optional_scope(what: str, value: object) -> str | None:
+    """``scope``, or None for None."""
+    return None if value is None else scope(what, value)
+
+
+def inner_scope(outer: str, part: str) -> InnerScope:
+    """The scope named ``part`` within another one: no name that a user can give is equal to it."""
+    return InnerScope(f"{outer}{_INNER}{part}")
+
+
+def is_within(found: str, outer: str) -> bool:
+    """Whether it is the name of an inner scope of ``outer``."""
+    return found.startswith(f"{outer}{_INNER}")
 
 
 def text(what: str, value: object, *, max_bytes: int) -> str:

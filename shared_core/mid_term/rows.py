@@ -123,7 +123,7 @@ class Rows:
 
     def note(self, kind: str, name: str) -> bool:
         """Let every process know of a name of this kind (a tool, a space). Whether it is written."""
-        place = f"{self._namespace}.{kind}"
+        place = f"\x1f{self._namespace}.{kind}"  # no scope that a user can name
 
         def write() -> bool:
             self._blobs.put(place, place, [Blob(json.dumps(name), b"", 0.0)])  # escaped: a name may be any text
@@ -133,12 +133,12 @@ class Rows:
 
     def noted(self, kind: str, name: str) -> bool:
         """Whether any process noted the name; True if that cannot be told."""
-        place = f"{self._namespace}.{kind}"
+        place = f"\x1f{self._namespace}.{kind}"  # no scope that a user can name
         return self._try(lambda: self._blobs.get(place, place, [json.dumps(name)], now=0.0)[0] is not None, True)
 
     def names(self, kind: str, prefix: str) -> list[str]:
         """Names of this kind that any process noted and that start so."""
-        place = f"{self._namespace}.{kind}"
+        place = f"\x1f{self._namespace}.{kind}"  # no scope that a user can name
 
         def read() -> list[str]:
             found = self._blobs.keys(place, place, prefix=json.dumps(prefix)[:-1], now=0.0)

@@ -394,7 +394,7 @@ class ToolCache:
     def _forget(self, kind: Kind, texts: list[str], scope: str | None) -> int:
         """Counts entries in memory or rows, whichever is more: most rows have an entry and most entries a row."""
         if scope is not None:
-            arguments.name("scope", scope)
+            arguments.scope("scope", scope)
         here = self._entries.end(kind, texts, scope=scope)
         return max(here, self._entries.end_shared(kind, texts, scope=scope))
 

@@ -332,3 +332,22 @@ def test_a_row_with_times_that_no_clock_shows_is_no_item(opened, tmp_path, row):
     db.close()
     assert store.get(U, "k") is None
     assert [found.key for found in store.search(U)] == ["l"]
+
+
+def test_no_scope_name_reaches_the_texts_of_another_scopes_store(memory):
+    TieredStore(memory, scope="ada").put(U, "k", {"text": "secret pin 1234"})
+    for attempt in (lambda name: memory.recall("secret pin", scope=name), lambda name: TieredStore(memory, scope=name)):
+        with pytest.raises(InvalidInput, match=r"U\+001F"):
+            attempt("ada\x1flanggraph.store")
+    found = TieredStore(memory, scope=lambda: "ada\x1flanggraph.store")
+    with pytest.raises(InvalidInput, match=r"U\+001F"):
+        found.search(U, query="secret pin")
+
+
+def test_a_scope_that_is_forgotten_leaves_no_text_of_its_store(memory):
+    store = TieredStore(memory, scope="ada")
+    store.put(U, "k", {"text": "secret pin 1234"})
+    receipt = memory.forget_scope("ada")
+    assert (receipt.blobs, receipt.left) == (1, 0)
+    assert memory.storage.memories.scopes() == []
+    assert store.search(U, query="secret pin") == []
