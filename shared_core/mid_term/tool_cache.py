@@ -312,6 +312,8 @@ class ToolCache:
     def close(self) -> None:
         """From now on every tool is executed, and nothing is kept or invalidated."""
         self._closed = True
+        if self._entries.rows is not None:
+            self._entries.rows.close()
 
     __reduce__ = open_again
 

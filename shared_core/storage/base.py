@@ -213,6 +213,9 @@ class Blob:
 class Blobs(Protocol):
     """Keyed bytes. A namespace separates users of the table; keys are any text."""
 
+    def waiting(self, seconds: float) -> Blobs:
+        """The same blobs, whose writes raise StorageError after waiting so long for another writer."""
+
     def get(self, scope: str, namespace: str, keys: Sequence[str], *, now: float) -> list[Blob | None]:
         """Values in order; None where absent, expired, or created after ``now``."""
 

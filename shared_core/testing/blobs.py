@@ -17,6 +17,10 @@ class InMemoryBlobs:
         self._counters: dict[str, int] = {}
         self._generations: dict[str, int] = {}
 
+    def waiting(self, seconds: float) -> InMemoryBlobs:
+        """Itself."""
+        return self
+
     def get(self, scope: str, namespace: str, keys: Sequence[str], *, now: float) -> list[Blob | None]:
         """Values in order; None where absent, expired or from the future."""
         with self._lock:

@@ -419,6 +419,11 @@ class BlobsConformance:
         assert storage.blobs.keys("a", "m", now=NOW) == storage.blobs.keys("b", "m", now=NOW) == ["1", "2"]
         assert storage.blobs.namespaces("a") == ["m"]
 
+    def test_blobs_that_wait_less_are_the_same_blobs(self, storage: Storage) -> None:
+        hurried = storage.blobs.waiting(0.0)
+        hurried.put("a", "n", [Blob("k", b"v", NOW)])
+        assert storage.blobs.get("a", "n", ["k"], now=NOW) == hurried.get("a", "n", ["k"], now=NOW) != [None]
+
     def test_a_generation_moves_on_its_own(self, storage: Storage) -> None:
         assert storage.blobs.generation("a") == 0
         assert [storage.blobs.bump("a"), storage.blobs.bump("a")] == [1, 2]

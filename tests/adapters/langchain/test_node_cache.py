@@ -9,6 +9,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import CachePolicy
 
 from langchain_tiered_memory import TieredNodeCache
+from tests.stalled import stalled
 
 
 @pytest.fixture
@@ -104,3 +105,11 @@ async def test_a_node_with_a_policy_runs_once_across_processes(opened, asynchron
     two = await run(opened())
     assert ran == [1]
     assert one == two
+
+
+def test_a_result_that_would_have_to_wait_for_another_writer_is_not_kept(memory, tmp_path):
+    cache = TieredNodeCache(memory)
+    with stalled(tmp_path / "memory.db"):
+        cache.set({(("n",), "k"): ("v", None)})
+    assert cache.counts["set_failures"] == 1
+    assert cache.get([(("n",), "k")]) == {}
