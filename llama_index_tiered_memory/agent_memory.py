@@ -176,7 +176,8 @@ class TieredAgentMemory(BaseMemory):
         if over or any(map(starts_turn, plain)):
             self._turn = None
         if plain and self.remember:
-            self.memory.turns.end(plain, session=self.session_id, scope=self._scope())
+            recalled = self._turn[2].ids if self._turn is not None else ()
+            self.memory.turns.end(plain, session=self.session_id, scope=self._scope(), recalled=recalled)
         elif plain:
             self._conversation().extend(plain)
 
