@@ -3,6 +3,7 @@
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -181,7 +182,7 @@ def test_reembedding_that_was_killed_goes_on_where_it_stopped(open_memory, tmp_p
     memory = open_memory(embedder=model, reembed=True)
     assert model.texts == 703 - done
     assert memory.check().ok
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         assert db.execute("SELECT count(*) FROM search_index WHERE length(vectors) = 128").fetchone()[0] == 703
     db.close()
     assert open_memory(embedder=model, reembed=True).recall("fact 650", k=1)[0].memory.id == "650"

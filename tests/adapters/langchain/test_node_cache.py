@@ -1,6 +1,7 @@
 """LangGraph's node cache: exact keys, its own seconds, safe types alone."""
 
 import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 
 import pytest
@@ -65,7 +66,7 @@ def test_clear_reaches_the_namespaces_named_or_all(cache):
 def test_a_broken_row_or_file_is_a_miss(cache, memory, tmp_path):
     cache.set({(("a",), "k"): (1, None)})
     for row in (b"", b"msgpack\n\xc1", b"pickle\n\x80\x04cos\nsystem\n.", b"nonsense"):
-        with sqlite3.connect(tmp_path / "memory.db") as db:
+        with closing(sqlite3.connect(tmp_path / "memory.db")) as db, db:
             db.execute("UPDATE blobs SET value = ?", (row,))
         assert cache.get([(("a",), "k")]) == {}
     memory.close()

@@ -8,6 +8,7 @@ field is no match, values are what JSON carries, and items of several namespaces
 import asyncio
 import sqlite3
 import threading
+from contextlib import closing
 
 import pytest
 from hypothesis import given, settings
@@ -274,7 +275,7 @@ def test_a_broken_row_is_no_item(opened, tmp_path):
     store = TieredStore(opened())
     store.put(U, "k", {"n": 1})
     for row in (b"", b"[1]", b"\x80\x04cos\nsystem\n.", b'["x", 1, 2, 3]'):
-        with sqlite3.connect(tmp_path / "memory.db") as db:
+        with closing(sqlite3.connect(tmp_path / "memory.db")) as db, db:
             db.execute("UPDATE blobs SET value = ?", (row,))
         assert store.get(U, "k") is None
         assert store.search(U) == []
@@ -327,7 +328,7 @@ def test_a_row_with_times_that_no_clock_shows_is_no_item(opened, tmp_path, row):
     store = TieredStore(opened())
     store.put(U, "k", {"a": 1})
     store.put(U, "l", {"a": 2})
-    with sqlite3.connect(tmp_path / "memory.db") as db:
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as db, db:
         db.execute("UPDATE blobs SET value = ? WHERE key = 'k'", (row.encode(),))
     db.close()
     assert store.get(U, "k") is None
