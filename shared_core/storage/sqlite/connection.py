@@ -72,8 +72,12 @@ class Connections:
                 db.execute("BEGIN")
                 yield db
             finally:
-                if db.in_transaction:
-                    db.execute("COMMIT")
+                try:
+                    if db.in_transaction:
+                        db.execute("COMMIT")
+                except BaseException:  # a damaged file may fail even that: the connection must not be lost
+                    db.close()
+                    raise
                 self._give(db)
 
     @contextmanager
