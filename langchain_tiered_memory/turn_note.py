@@ -75,7 +75,7 @@ def opened(
     began with: also where it is taken up from before its first turn had ended, and has no note yet.
     """
     first = state["messages"][0]
-    began = hashlib.sha256(f"{writer}\0{first.id}\0{first.text}".encode("utf-8", "replace")).hexdigest()
+    began = hashlib.sha256(f"{writer}\0{first.id}\0{first.text}".encode("utf-8", "replace")).hexdigest()[:32]
     same = known is not None and (known["scope"], known["session"]) == (scope, session)
     return Opening(
         scope=scope,

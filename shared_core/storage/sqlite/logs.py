@@ -148,6 +148,8 @@ class SQLiteLogs:
     def written(self, scope: str, session: str, writer: str | None, *, last: int) -> list[LogNode]:
         """The last nodes of one writer on the current path."""
         with self._connections.read() as db:
+            if writer is not None and not _known(db, scope, writer):
+                return []  # without going back to the root for nothing
             rows = db.execute(  # from the head back, and no further than it takes
                 f"{_PATH} SELECT p.id, p.parent, p.depth, b.body, p.created_at, p.writer, p.origin FROM path p "
                 "CROSS JOIN bodies b ON b.scope = :scope AND b.hash = p.hash WHERE p.writer IS :writer LIMIT :most",
@@ -282,6 +284,10 @@ def _append(
     if sizes is not None and nodes:
         sizing.put_sizes(db, scope, [id for id, _ in nodes], sizes)
     _set_head(db, scope, session, parent, rewound=rewound)
+
+
+def _known(db: sqlite3.Connection, scope: str, writer: str) -> bool:
+    return db.execute("SELECT 1 FROM nodes WHERE scope = ? AND writer = ?", (scope, writer)).fetchone() is not None
 
 
 def _depth(db: sqlite3.Connection, scope: str, node: str) -> int:
