@@ -22,6 +22,7 @@ import argparse
 import gzip
 import json
 import os
+import weakref
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -165,6 +166,7 @@ class Ours:
     def __init__(self) -> None:
         self.clock = FakeClock(0.0)
         self.memory = TieredMemory.open(":memory:", embedder="none", clock=self.clock)
+        weakref.finalize(self, self.memory.close)
         register_airline(self.memory)
         register_shell(self.memory)
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from langchain_classic.base_memory import BaseMemory
 from langchain_classic.memory.utils import get_prompt_input_key
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, get_buffer_string
-from pydantic import ConfigDict, Field, SkipValidation
+from pydantic import ConfigDict, Field, PrivateAttr, SkipValidation
 
 from langchain_tiered_memory import convert
 from langchain_tiered_memory.owner import Named, check_fields, scope_of
 from shared_core import TieredMemory
+
+_TURNS: Final = 100  # that may be under way; what an older one recalled is not known any more when it ends
 
 
 class TieredChainMemory(BaseMemory):
@@ -26,7 +28,8 @@ class TieredChainMemory(BaseMemory):
     The variable ``memory_key`` is a string, or a list of messages with ``return_messages``: the recent messages,
     then the recalled block (a message of the user's, never a system message; last, so that the start of the prompt
     stays as it was). Recall does not repeat what the window holds. ``input_key`` and ``output_key`` name what is
-    said when a chain has several. ``save_context`` logs both texts and remembers them; ``clear`` erases the
+    said when a chain has several. ``save_context`` logs both texts and remembers them, an answer that only repeats
+    what was recalled for it as that memory, strengthened; ``clear`` erases the
     conversation and keeps the memories (``memory.forget`` is for those). ``scope`` is a string or a function
     without arguments.
     """
@@ -44,6 +47,7 @@ class TieredChainMemory(BaseMemory):
     ai_prefix: str = "AI"
     window: int = Field(default=20, ge=0)
     recall: bool = True
+    _begun: dict[tuple[str, str], tuple[str, ...]] = PrivateAttr(default_factory=dict)
 
     if not TYPE_CHECKING:  # a type checker reads the fields
 
@@ -71,10 +75,12 @@ class TieredChainMemory(BaseMemory):
         """Log what was said and answered, and remember it. ValueError if the keys do not tell which texts."""
         said, answered = inputs[self._input_key(inputs)], outputs[self._output_key(outputs)]
         turn = [HumanMessage(content=convert.content(said)), AIMessage(content=convert.content(answered))]
+        scope = scope_of(self.memory, self.scope)
         self.memory.turns.end(
             [convert.plain(message) for message in turn],
             session=self.session_id,
-            scope=scope_of(self.memory, self.scope),
+            scope=scope,
+            recalled=self._begun.pop((scope, turn[0].text), ()),
         )
 
     def clear(self) -> None:
@@ -101,7 +107,11 @@ class TieredChainMemory(BaseMemory):
         if not self.recall or not query.strip():
             return ""
         shown = [message.text for message in recent]
-        return self.memory.turns.begin(query, session=self.session_id, scope=scope, shown_texts=shown).block
+        turn = self.memory.turns.begin(query, session=self.session_id, scope=scope, shown_texts=shown)
+        self._begun[scope, query] = turn.ids  # until the answer comes: one that only repeats them is no new memory
+        while len(self._begun) > _TURNS:
+            self._begun.pop(next(iter(self._begun)), None)
+        return turn.block
 
     def _input_key(self, inputs: dict[str, Any]) -> str:
         return self.input_key if self.input_key is not None else get_prompt_input_key(inputs, self.memory_variables)

@@ -20,6 +20,7 @@ from shared_core import Blob, InvalidInput, TieredMemory, check_memory, open_aga
 
 _log = logging.getLogger(__name__)
 _PREFIX: Final = "langgraph/nodes/"
+_WAIT_SECONDS: Final = 0.25  # for another writer; a result that would have to wait longer is not kept
 
 
 class TieredNodeCache(BaseCache[Any]):
@@ -57,7 +58,7 @@ class TieredNodeCache(BaseCache[Any]):
             try:
                 raw = self._dump(value)
                 blob = Blob(key, raw, now, None if ttl is None else now + ttl)
-                self._memory.storage.blobs.put(scope, _place(namespace), [blob])
+                self._memory.storage.blobs.waiting(_WAIT_SECONDS).put(scope, _place(namespace), [blob])
             except Exception as error:  # noqa: BLE001  the node has run: its result must reach the graph
                 self._failed("set", error)
 

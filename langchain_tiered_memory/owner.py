@@ -85,6 +85,22 @@ class Owner:
         return str(note["session"]) if note is not None else session_of(self._session, runtime)
 
 
+def writer_of(name: str, runtime: Any) -> str:
+    """What tells a middleware of this name from those of other agents on the same thread, run after run.
+
+    A run without a checkpointer has no run before it to go back to: it is a writer of its own.
+    """
+    try:
+        configurable = get_config().get("configurable") or {}
+    except RuntimeError:  # outside a run
+        configurable = {}
+    if configurable.get("__pregel_checkpointer", ...) is None:
+        return uuid.uuid4().hex
+    info = getattr(runtime, "execution_info", None)
+    places = str(getattr(info, "checkpoint_ns", None) or "").split("|")[:-1]  # the last is the hook's own
+    return "|".join([name, *(place.partition(":")[0] for place in places)])
+
+
 def _thread_id(runtime: Any) -> Any:
     info = getattr(runtime, "execution_info", None)
     found = getattr(info, "thread_id", None)

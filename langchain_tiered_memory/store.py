@@ -111,9 +111,13 @@ class TieredStore(BaseStore):
         return [items.search_item(*name, found[name], scores.get(items.name(*name))) for name in chosen]
 
     def _scores(self, query: str, prefix: tuple[str, ...], scope: str) -> dict[str, float]:
-        count = len(self._memory.long_term.list(scope=items.beside(scope)))
-        hits = self._memory.recall(query, scope=items.beside(scope), k=count, tags=[items.tag(prefix)]) if count else []
+        count = len(self._memory.long_term.list(scope=self._beside(scope)))
+        hits = self._memory.recall(query, scope=self._beside(scope), k=count, tags=[items.tag(prefix)]) if count else []
         return {hit.memory.id: hit.score for hit in hits}
+
+    def _beside(self, scope: str) -> str:
+        """Where the texts of a scope's items are searched: nobody's memories are there."""
+        return self._memory.inner_scope("langgraph.store", scope=scope)
 
     def _list(self, op: ListNamespacesOp, scope: str, now: float) -> list[tuple[str, ...]]:
         found = {
@@ -138,7 +142,7 @@ class TieredStore(BaseStore):
 
     def _put(self, op: PutOp, record: Record | None, scope: str, now: float) -> None:
         name, place = items.name(op.namespace, op.key), items.place(op.namespace)
-        self._memory.long_term.forget(name, scope=items.beside(scope))
+        self._memory.long_term.forget(name, scope=self._beside(scope))
         if record is None:
             self._memory.storage.blobs.delete(scope, place, [op.key], durable=True)
             return
@@ -149,9 +153,9 @@ class TieredStore(BaseStore):
         tags = [items.tag(op.namespace[:i]) for i in range(len(op.namespace) + 1)]
         while True:
             try:
-                self._memory.remember("\n".join(texts), id=name, scope=items.beside(scope), role="item", tags=tags)
+                self._memory.remember("\n".join(texts), id=name, scope=self._beside(scope), role="item", tags=tags)
             except DuplicateId:  # another put of the same key came between: the later one's text stays
-                self._memory.long_term.forget(name, scope=items.beside(scope))
+                self._memory.long_term.forget(name, scope=self._beside(scope))
             else:
                 return
 

@@ -53,11 +53,6 @@ def tag(prefix: Sequence[str]) -> str:
     return hashlib.sha256(place(prefix).encode()).hexdigest()
 
 
-def beside(scope: str) -> str:
-    """The scope where the texts of a scope's items are searched: nobody's memories are there."""
-    return f"{scope}\x1flanggraph.store"
-
-
 def made(value: Mapping[str, Any], *, created: float, updated: float, ttl: float | None) -> Record:
     """A record with its own copy of the value; InvalidInput if JSON cannot carry it as it is."""
     try:

@@ -6,6 +6,7 @@ interrupted, resumed in another process or replayed finds what it recalled.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NotRequired
@@ -35,7 +36,8 @@ class Opening:
     """The start of a turn: whose it is, the user's newest message, and what the prompt shows already.
 
     ``shown`` are texts, ``ids`` the ids of all messages, ``head`` where the log stood when the thread was last here,
-    ``earlier`` the entries of earlier turns that requests still have to show (``blocks.py``).
+    ``writer`` the key under which the thread logs, ``earlier`` the entries of earlier turns that requests still have to
+    show (``blocks.py``).
     """
 
     scope: str
@@ -45,6 +47,7 @@ class Opening:
     shown: tuple[str, ...]
     ids: tuple[str, ...]
     head: str | None
+    writer: str
     earlier: tuple[dict[str, Any], ...] = ()
 
 
@@ -72,9 +75,20 @@ def newest_message(state: Mapping[str, Any]) -> HumanMessage | None:
 
 
 def opened(
-    state: Mapping[str, Any], message: HumanMessage, known: Mapping[str, Any] | None, scope: str, session: str
+    state: Mapping[str, Any],
+    message: HumanMessage,
+    known: Mapping[str, Any] | None,
+    scope: str,
+    session: str,
+    writer: str,
 ) -> Opening:
-    """The opening of a turn about this message; ``known`` is the note of the turn before."""
+    """The opening of a turn about this message; ``known`` is the note of the turn before.
+
+    Several agents may share a session. What tells this one's messages is ``writer`` and the message that the state
+    began with: also where it is taken up from before its first turn had ended, and has no note yet.
+    """
+    first = state["messages"][0]
+    began = hashlib.sha256(f"{writer}\0{first.id}\0{first.text}".encode("utf-8", "replace")).hexdigest()[:32]
     same = known is not None and (known["scope"], known["session"]) == (scope, session)
     return Opening(
         scope=scope,
@@ -84,13 +98,16 @@ def opened(
         shown=tuple(m.text for m in state["messages"] if isinstance(m, HumanMessage | AIMessage)),
         ids=ids_of(state["messages"]),
         head=known.get("head") if known is not None and same else None,
+        writer=known.get("writer", began) if known is not None and same else began,
         earlier=() if known is None else blocks.carried(known, state["messages"], message.id, same=same),
     )
 
 
 def note(opening: Opening, turn: Turn | None) -> dict[str, Any]:
     """What is kept of a turn that has begun."""
-    kept: dict[str, Any] = {"scope": opening.scope, "session": opening.session, "message": opening.message}
+    kept: dict[str, Any] = {
+        "scope": opening.scope, "session": opening.session, "message": opening.message, "writer": opening.writer,
+    }  # fmt: skip
     if opening.head is not None:
         kept["head"] = opening.head
     if opening.earlier:

@@ -18,6 +18,7 @@ from shared_core.text import SURROGATES
 
 Function = TypeVar("Function")
 _YEAR_1, _YEAR_10000 = -62_135_596_800.0, 253_402_300_800.0  # what a calendar can show, epoch seconds UTC
+_INNER = "\x1f"  # "unit separator": between a scope and the name of a part of it
 _FOREIGN_ROLES = {"human": "user", "ai": "assistant"}
 
 
@@ -33,6 +34,38 @@ def name(what: str, value: object) -> str:
 def optional_name(what: str, value: object) -> str | None:
     """``name``, or None for None."""
     return None if value is None else name(what, value)
+
+
+class InnerScope(str):
+    """The scope of what an adapter keeps beside a user's own memories. Made by ``inner_scope`` alone."""
+
+    __slots__ = ()
+
+
+def scope(what: str, value: object) -> str:
+    """``name``, and no name that could be an inner scope's: whose memory it is often comes from outside."""
+    found = name(what, value)
+    if _INNER in found and not isinstance(found, InnerScope):
+        raise InvalidInput(
+            f"{what}: expected a string without the separator U+001F, got {found!r:.80}; "
+            f"replace it, for instance with {what}.replace('\\x1f', '')"
+        )
+    return found
+
+
+def optional_scope(what: str, value: object) -> str | None:
+    """``scope``, or None for None."""
+    return None if value is None else scope(what, value)
+
+
+def inner_scope(outer: str, part: str) -> InnerScope:
+    """The scope named ``part`` within another one: no name that a user can give is equal to it."""
+    return InnerScope(f"{outer}{_INNER}{part}")
+
+
+def is_within(found: str, outer: str) -> bool:
+    """Whether it is the name of an inner scope of ``outer``."""
+    return found.startswith(f"{outer}{_INNER}")
 
 
 def text(what: str, value: object, *, max_bytes: int) -> str:
@@ -123,6 +156,16 @@ def instant(what: str, value: object) -> float:
             f"write {what}=value / 1000"
         )
     return seconds
+
+
+def reading(seconds: float) -> float:
+    """What a clock said, as an instant that can be stored: the first or last second of the calendar beyond it.
+
+    A clock may be wrong, and that is no reason to fail; one that says NaN stands at 0.
+    """
+    if math.isnan(seconds):
+        return 0.0
+    return min(max(seconds, _YEAR_1), _YEAR_10000 - 1.0)
 
 
 def optional_instant(what: str, value: object) -> float | None:

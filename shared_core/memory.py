@@ -60,9 +60,9 @@ class TieredMemory:
         if settings is not None and not isinstance(settings, Settings):
             raise InvalidInput(f"settings: expected Settings, got {settings!r}; write Settings(recall_k=8)")
         self.settings = settings if settings is not None else Settings()
-        self.default_scope = arguments.optional_name("default_scope", default_scope)
+        self.default_scope = arguments.optional_scope("default_scope", default_scope)
         self.storage = storage
-        self.clock = clock
+        self.clock = clock = _within_calendar(clock)
         self._ids = ids if ids is not None else _new_id
         self.embedder = open_embedder(embedder)
         self.long_term = LongTerm(
@@ -124,7 +124,13 @@ class TieredMemory:
                     "or open with TieredMemory.open(…, default_scope='…')"
                 )
             return self.default_scope
-        return arguments.name("scope", scope)
+        return arguments.scope("scope", scope)
+
+    def inner_scope(self, part: str, *, scope: str | None = None) -> str:
+        """A scope within the scope, for what an adapter keeps beside the memories: nobody can name it, and
+        ``forget_scope`` of the outer one erases it too.
+        """
+        return arguments.inner_scope(self.scope_of(scope), arguments.name("part", part))
 
     # -- long term ---------------------------------------------------------------------------------
 
@@ -391,6 +397,8 @@ def check_memory(memory: object, scope: object = None) -> TieredMemory:
         raise InvalidInput(
             f"scope: expected a non-empty string, a function that returns one, or None, got {scope!r:.80}"
         )
+    if isinstance(scope, str):
+        arguments.scope("scope", scope)
     return memory
 
 
@@ -398,6 +406,10 @@ def _cure(fingerprint: str) -> str:
     """What brings back the model of the fingerprint."""
     extra = next((extra for start, extra in _EXTRAS.items() if fingerprint.startswith(start)), None)
     return f"pip install 'tiered-memory[{extra}]'" if extra else "open it with embedder=, the model it was written with"
+
+
+def _within_calendar(clock: Callable[[], float]) -> Callable[[], float]:
+    return lambda: arguments.reading(clock())
 
 
 def _new_id() -> str:

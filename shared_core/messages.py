@@ -75,9 +75,8 @@ def tool_calls(message: Mapping[str, Any]) -> list[str]:
     if message.get("role") != "assistant":
         return []
     blocks = [str(block.get("id")) for block in _blocks(message) if block.get("type") == "tool_use"]
-    listed = message.get("tool_calls") or []
     # Some writers put a call in both places.
-    return list(dict.fromkeys(blocks + [str(call.get("id")) for call in listed if isinstance(call, Mapping)]))
+    return list(dict.fromkeys(blocks + [str(call.get("id")) for call in _listed(message)]))
 
 
 def tool_results(message: Mapping[str, Any]) -> list[str]:
@@ -116,7 +115,9 @@ def count_message(message: Mapping[str, Any], count: Callable[[str], int]) -> in
     texts: list[str] = []
     tokens = sum(_rendered(message.get("content"), texts))
     texts += [str(message[name]) for name in ("name", "tool_call_id", "refusal") if message.get(name)]
-    for call in [*(message.get("tool_calls") or ()), *filter(None, [message.get("function_call")])]:
+    listed = message.get("tool_calls")
+    calls = listed if isinstance(listed, list | tuple) else [listed]  # what is no list is counted as what it is
+    for call in filter(None, [*calls, message.get("function_call")]):
         texts.append(call if isinstance(call, str) else _json(call))
     return tokens + count("\n".join(texts))
 
@@ -218,7 +219,7 @@ def _keeping(message: Message, *, calls: set[str], results: set[str]) -> list[Me
     if isinstance(message.get("content"), list):
         kept["content"] = content
     if "tool_calls" in message:
-        listed = [call for call in message["tool_calls"] or [] if str(call.get("id")) in calls]
+        listed = [call for call in _listed(message) if str(call.get("id")) in calls]
         kept.pop("tool_calls")
         if listed:
             kept["tool_calls"] = listed
@@ -227,6 +228,12 @@ def _keeping(message: Message, *, calls: set[str], results: set[str]) -> list[Me
 
 def _each_once(found: Sequence[str], wanted: set[str]) -> bool:
     return len(set(found)) == len(found) and set(found) <= wanted
+
+
+def _listed(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The calls beside the content (OpenAI shape); what is no call is none."""
+    listed = message.get("tool_calls")
+    return [call for call in listed if isinstance(call, Mapping)] if isinstance(listed, list | tuple) else []
 
 
 def _content(message: Mapping[str, Any]) -> list[Any]:

@@ -32,7 +32,7 @@ from shared_core.mid_term.fitting import Fitting
 from shared_core.mid_term.sizing import Sizing
 from shared_core.records import Hit, Memory
 from shared_core.settings import Settings
-from shared_core.storage.base import Source
+from shared_core.storage.base import LogNode, Source
 from shared_core.text import estimate_tokens, without_surrogates
 
 _log = logging.getLogger(__name__)
@@ -151,35 +151,44 @@ class Turns:
         turn = Turn(chosen, session, tuple(Hit(memory, 0.0, {}) for memory in memories), render(memories))
         return turn if len(memories) == len(ids) and turn.digest == digest else None
 
-    def rejoin(self, ids: Iterable[str], *, head: str | None = None, session: str, scope: str | None = None) -> bool:
+    def rejoin(
+        self,
+        ids: Iterable[str],
+        *,
+        head: str | None = None,
+        session: str,
+        scope: str | None = None,
+        writer: str | None = None,
+    ) -> bool:
         """Move the log to where a conversation stands that may have gone back; return whether it moved.
 
         ``ids`` are the ids of the messages it shows now, ``head`` the snapshot it stood at when it was last here
-        (without one: the last logged message that it shows). Nothing moves while the last logged message is
-        shown, and none of what another writer, whose messages carry no ids, has added is left behind. A storage
-        that fails moves nothing: counted, and logged.
+        (without one: its last logged message that it shows). Only what ``writer`` logged is judged, under the key
+        given to ``end``: nothing moves while its last message is shown, and what others have logged meanwhile is
+        never left behind, also where it was an answer to what is. Without a key these are the messages that have
+        an id and no key. A storage that fails moves nothing: counted, and logged.
         """
-        chosen = self._scope_of(scope)
         shown = frozenset(ids)
-        context = self._context(session, scope=chosen)
+        context = self._context(session, scope=self._scope_of(scope))
+
+        def mine(node: LogNode) -> bool:
+            return node.writer == writer and (writer is not None or _id_of(node.body) is not None)
+
+        def stood(path: Sequence[LogNode]) -> Sequence[LogNode] | None:
+            if head is not None:
+                return context.path_to(head) if path else None
+            known = [i for i, node in enumerate(path) if mine(node) and _id_of(node.body) in shown]
+            return path[: known[-1] + 1] if known else None
+
         try:
-            latest = context.history(last=1)
-            if not latest or _id_of(latest[0]) in shown:
+            latest = context.written(writer, last=1)
+            if (latest and _id_of(latest[0]) in shown) or not (latest or head):
                 return False
-            path = context.current()[1]
-            known = [i for i, node in enumerate(path) if (node.id == head if head else _id_of(node.body) in shown)]
-            if not known and not head:
-                return False
-            if known and not all(_id_of(node.body) for node in path[known[-1] + 1 :]):
-                return False
-            if known and known[-1] == len(path) - 1:
-                return False
-            context.rewind(head or path[known[-1]].id)
+            return context.go_back(stood, mine)
         except (TieredMemoryError, OSError) as error:
             self.counts["rejoin_failures"] += 1
             _log.warning("the log could not follow the conversation: %s", error)
             return False
-        return True
 
     def window(self, session: str, max_tokens: int, *, scope: str | None = None) -> list[Message]:
         """The session's window under ``max_tokens``, less the room that every prompt reserves for recalled memories.
@@ -199,7 +208,13 @@ class Turns:
         return self._fitting.window(messages, room)
 
     def end(
-        self, messages: Iterable[Message], *, session: str, scope: str | None = None, recalled: Iterable[str] = ()
+        self,
+        messages: Iterable[Message],
+        *,
+        session: str,
+        scope: str | None = None,
+        recalled: Iterable[str] = (),
+        writer: str | None = None,
     ) -> list[Memory]:
         """Log the turn's messages and remember every user and assistant text, one memory a message.
 
@@ -207,18 +222,20 @@ class Turns:
         of these memories, or nearly, strengthens that memory instead of becoming another; one that says more is
         kept whole.
 
-        Tool calls and results are logged, never remembered. A message whose ``"id"`` stands at the end of the log
-        already is passed over, so that ending a turn again (a replayed step) changes nothing. Texts are remembered
-        before the log moves on, so what is refused leaves no half turn, and a failure between the two loses none.
+        Tool calls and results are logged, never remembered. ``writer`` is a key for whoever logs here, if several
+        do (``rejoin``). A message with an ``"id"`` that stands unchanged at the end of what it logged is passed
+        over, so that ending a turn again (a replayed step) changes nothing; so are those at the beginning that
+        end the whole log, which another has handed on. Texts are remembered before the log moves on, so what is
+        refused leaves no half turn, and a failure between the two loses none.
         Returns the memories. Raises InvalidInput, StorageError.
         """
         chosen = self._scope_of(scope)
         context = self._context(session, scope=chosen)
         nodes = context.prepare(messages)
-        logged = {_id_of(message) for message in context.history(last=len(nodes))} - {None}
-        nodes = [(node, message) for node, message in nodes if _id_of(message) not in logged]
+        if any(_id_of(message) is not None for _, message in nodes):
+            nodes = _unlogged(nodes, context, writer)
         memories = self._remember(nodes, session, chosen, tuple(recalled))
-        context.write(nodes)
+        context.write(nodes, writer=writer)
         return memories
 
     def _remember(
@@ -263,7 +280,7 @@ class Turns:
                 if nodes:
                     self._remember(nodes, session, chosen, echoing)
                 if not nodes or context.log(nodes, head=head):
-                    return [*(node.id for node in path[start : start + count]), *(node for node, _ in nodes)]
+                    return [*(node.said for node in path[start : start + count]), *(node for node, _ in nodes)]
 
     async def abegin(
         self,
@@ -293,20 +310,45 @@ class Turns:
         return await asyncio.to_thread(self.restore, ids, digest, session=session, scope=scope)
 
     async def arejoin(
-        self, ids: Iterable[str], *, head: str | None = None, session: str, scope: str | None = None
+        self,
+        ids: Iterable[str],
+        *,
+        head: str | None = None,
+        session: str,
+        scope: str | None = None,
+        writer: str | None = None,
     ) -> bool:
         """``rejoin`` off the event loop."""
-        return await asyncio.to_thread(self.rejoin, ids, head=head, session=session, scope=scope)
+        return await asyncio.to_thread(self.rejoin, ids, head=head, session=session, scope=scope, writer=writer)
 
     async def awindow(self, session: str, max_tokens: int, *, scope: str | None = None) -> list[Message]:
         """``window`` off the event loop."""
         return await asyncio.to_thread(self.window, session, max_tokens, scope=scope)
 
     async def aend(
-        self, messages: Iterable[Message], *, session: str, scope: str | None = None, recalled: Iterable[str] = ()
+        self,
+        messages: Iterable[Message],
+        *,
+        session: str,
+        scope: str | None = None,
+        recalled: Iterable[str] = (),
+        writer: str | None = None,
     ) -> list[Memory]:
         """``end`` off the event loop."""
-        return await asyncio.to_thread(self.end, messages, session=session, scope=scope, recalled=recalled)
+        return await asyncio.to_thread(
+            self.end, messages, session=session, scope=scope, recalled=recalled, writer=writer
+        )
+
+
+def _unlogged(nodes: list[tuple[str, Message]], context: Context, writer: str | None) -> list[tuple[str, Message]]:
+    """The nodes less those of messages with an id that are logged already."""
+    own = context.written(writer, last=len(nodes))
+    _, handed_on = already_logged(context.history(last=len(nodes)), [message for _, message in nodes])
+    return [
+        (node, message)
+        for i, (node, message) in enumerate(nodes)
+        if _id_of(message) is None or (i >= handed_on and message not in own)
+    ]
 
 
 def _id_of(message: Message) -> str | None:

@@ -21,7 +21,7 @@ from langgraph.types import Command
 
 from langchain_tiered_memory import blocks, convert, turn_note
 from langchain_tiered_memory.blocks import Entry
-from langchain_tiered_memory.owner import Named, check_session, scope_of, session_of
+from langchain_tiered_memory.owner import Named, check_session, scope_of, session_of, writer_of
 from langchain_tiered_memory.turn_note import TieredMemoryState
 from shared_core import InvalidInput, TieredMemory, check_memory, open_again
 
@@ -36,6 +36,7 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     - ``session``: the same; None is the thread id. Both are resolved once per turn.
     - ``remember``: log each turn and remember what the user and the model said. A thread that is taken up again
       from an earlier checkpoint takes the log with it: what the abandoned branch remembered is not recalled there.
+      Of agents that share a thread (or one that is another's tool) each goes back alone: the others' turns stay.
     - ``on_write_error``: ``"warn"`` logs a turn that could not be remembered and counts it in ``counts``
       (``write_failures``); ``"raise"`` lets the agent fail. Reads that fail never reach the agent.
     - ``name``: for two of them in one agent.
@@ -88,7 +89,7 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             return None
         turns, where = self._memory.turns, {"session": opening.session, "scope": opening.scope}
         if self._follows:
-            turns.rejoin(opening.ids, head=opening.head, **where)
+            turns.rejoin(opening.ids, head=opening.head, writer=opening.writer, **where)
         turn = turns.begin(opening.query, shown_texts=opening.shown, **where) if opening.query.strip() else None
         return turn_note.noted(state, self._name, turn_note.note(opening, turn))
 
@@ -99,7 +100,7 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             return None
         turns, where = self._memory.turns, {"session": opening.session, "scope": opening.scope}
         if self._follows:
-            await turns.arejoin(opening.ids, head=opening.head, **where)
+            await turns.arejoin(opening.ids, head=opening.head, writer=opening.writer, **where)
         turn = await turns.abegin(opening.query, shown_texts=opening.shown, **where) if opening.query.strip() else None
         return turn_note.noted(state, self._name, turn_note.note(opening, turn))
 
@@ -109,7 +110,8 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         message, known = turn_note.newest_message(state), self._note(state)
         if message is None or (known is not None and (known["message"], known["scope"]) == (message.id, scope)):
             return None
-        return turn_note.opened(state, message, known, scope, session_of(self._session, runtime))
+        session, writer = session_of(self._session, runtime), writer_of(self._name, runtime)
+        return turn_note.opened(state, message, known, scope, session, writer)
 
     def _note(self, state: Any) -> dict[str, Any] | None:
         return turn_note.note_of(state, self._name)
@@ -167,10 +169,11 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         if not self._remember or note is None:
             return None
         turns, where = self._memory.turns, {"session": note["session"], "scope": note["scope"]}
+        writer = note.get("writer")
         try:
             if self._follows:
-                turns.rejoin(turn_note.ids_of(state["messages"]), head=note.get("head"), **where)
-            turns.end(_plain(state, note), recalled=note.get("ids", ()), **where)
+                turns.rejoin(turn_note.ids_of(state["messages"]), head=note.get("head"), writer=writer, **where)
+            turns.end(_plain(state, note), recalled=note.get("ids", ()), writer=writer, **where)
             head = self._memory.context(**where).snapshot()
         except Exception as error:  # noqa: BLE001  the user chose what a failed write may do
             self._unwritten(error)
@@ -183,10 +186,11 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         if not self._remember or note is None:
             return None
         turns, where = self._memory.turns, {"session": note["session"], "scope": note["scope"]}
+        writer = note.get("writer")
         try:
             if self._follows:
-                await turns.arejoin(turn_note.ids_of(state["messages"]), head=note.get("head"), **where)
-            await turns.aend(_plain(state, note), recalled=note.get("ids", ()), **where)
+                await turns.arejoin(turn_note.ids_of(state["messages"]), head=note.get("head"), writer=writer, **where)
+            await turns.aend(_plain(state, note), recalled=note.get("ids", ()), writer=writer, **where)
             head = await self._memory.context(**where).asnapshot()
         except Exception as error:  # noqa: BLE001  the user chose what a failed write may do
             self._unwritten(error)

@@ -55,9 +55,12 @@ def spans(text: str, *, now: float, zone: tzinfo = UTC) -> tuple[Span, ...]:
     """The stretches of time that ``text`` means, seen from ``now`` in ``zone``: "last week", "in May 2023", 上周五.
 
     A month or day without its year stands for that one of any of the last YEARS_BACK years. Weeks
-    begin on Monday. What is no possible date is passed over.
+    begin on Monday. What is no possible date is passed over; where ``now`` is none, all of it.
     """
-    today = datetime.fromtimestamp(now, zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    try:
+        today = datetime.fromtimestamp(now, zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    except (ValueError, OverflowError, OSError):
+        return ()
     found: list[Span] = []
     for match in _EXPRESSIONS.finditer(fold(text)):
         try:

@@ -161,7 +161,7 @@ def _memory(found: Mapping[str, Any], store: MemoryStore, now: float) -> Memory:
     return Memory(
         id=arguments.name("id", found["id"]),
         text=arguments.text("text", found["text"], max_bytes=store.settings.max_text_bytes),
-        scope=arguments.name("scope", found["scope"]),
+        scope=arguments.scope("scope", found["scope"]),
         role=arguments.name("role", found.get("role", "user")),
         speaker=arguments.optional_name("speaker", found.get("speaker")),
         session=arguments.optional_name("session", found.get("session")),

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from shared_core import arguments
 from shared_core.errors import InvalidInput, StorageError, open_again
 from shared_core.messages import Message, copied
 from shared_core.mid_term.sizing import Sizing
 from shared_core.mid_term.window import assemble
+from shared_core.mid_term.writers import gone_back
 from shared_core.storage.base import LogNode, Logs, SizedNode, Sizes, Tail
 
 _log = logging.getLogger(__name__)
@@ -63,18 +64,20 @@ class Context:
             raise InvalidInput("messages: expected a list of messages, got one dict; write append(message)")
         return [(self._ids(), copied(message)) for message in messages]
 
-    def write(self, nodes: list[tuple[str, Message]]) -> None:
-        """Append prepared nodes wherever the conversation stands."""
+    def write(self, nodes: list[tuple[str, Message]], *, writer: str | None = None) -> None:
+        """Append prepared nodes wherever the conversation stands. ``writer`` says who logs them (``go_back``)."""
         sizes = self._sizing.sizes(nodes)
-        while nodes and not self._add(nodes, sizes, self._logs.head(self.scope, self.session)):
+        while nodes and not self._add(nodes, sizes, self._logs.head(self.scope, self.session), writer):
             pass  # another writer appended meanwhile: go after it, not beside it
 
     def log(self, nodes: list[tuple[str, Message]], *, head: str | None) -> bool:
         """Append prepared nodes if the conversation still stands at ``head``; return whether it did."""
         return self._add(nodes, self._sizing.sizes(nodes), head)
 
-    def _add(self, nodes: list[tuple[str, Message]], sizes: Sizes, head: str | None) -> bool:
-        return self._logs.splice(self.scope, self.session, head, nodes, self._clock(), head=head, sizes=sizes)
+    def _add(self, nodes: list[tuple[str, Message]], sizes: Sizes, head: str | None, writer: str | None = None) -> bool:
+        return self._logs.splice(
+            self.scope, self.session, head, nodes, self._clock(), head=head, sizes=sizes, writer=writer
+        )
 
     def edit(self, change: Callable[[list[Message]], Iterable[Message]]) -> list[Message]:
         """Make the conversation what ``change`` returns for it; return it as it was before.
@@ -110,6 +113,34 @@ class Context:
         self._logs.move(self.scope, self.session, _node(id), now=self._clock())
         if self._rewound is not None:
             self._rewound(self.scope)
+
+    def written(self, writer: str | None, *, last: int) -> list[Message]:
+        """The ``last`` messages of the conversation that this writer logged."""
+        return [node.body for node in self._logs.written(self.scope, self.session, writer, last=last)]
+
+    def path_to(self, id: str) -> list[LogNode]:
+        """The nodes from the start to a snapshot. NotFound if it is none of this session's."""
+        return self._logs.path(self.scope, self.session, _node(id))
+
+    def go_back(
+        self, stood: Callable[[Sequence[LogNode]], Sequence[LogNode] | None], mine: Callable[[LogNode], bool]
+    ) -> bool:
+        """``rewind`` for one of several writers (``writers.gone_back``); return whether anything moved.
+
+        ``mine`` tells the nodes of the writer that goes back, ``stood`` makes of the current path the one where it
+        was (None: nowhere). What others have logged since stays, and what is left behind stays reachable.
+        """
+        while True:
+            head, path = self.current()
+            before = stood(path)
+            move = None if before is None else gone_back(path, before, mine)
+            if move is None:
+                return False
+            copies = [(self._ids(), node.id) for node in move.carried]
+            if self._logs.graft(self.scope, self.session, move.stem, copies, head=head):
+                if self._rewound is not None:
+                    self._rewound(self.scope)
+                return True
 
     def branch(self, id: str, *, session: str | None = None) -> Context:
         """A new session that shares the past up to the snapshot; its session id is ``.session``."""

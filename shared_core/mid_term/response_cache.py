@@ -187,7 +187,7 @@ class ResponseCache:
 
     def share(self, scope: str) -> None:
         """The answers of this scope may be built on memories of any other: a forget anywhere is one here."""
-        self._common.add(arguments.name("scope", scope))
+        self._common.add(arguments.scope("scope", scope))
 
     def _advance(self, scope: str) -> int:
         if self._blobs is not None:
@@ -198,7 +198,7 @@ class ResponseCache:
 
     def clear_scope(self, scope: str) -> int:
         """Forget every answer of a scope, here and in the rows; how many."""
-        self._advance(arguments.name("scope", scope))
+        self._advance(arguments.scope("scope", scope))
         with self._lock:
             own = self._shelf.select(lambda entry: entry.scope == scope)
             for key in own:

@@ -318,6 +318,8 @@ class ToolCache:
     def close(self) -> None:
         """From now on every tool is executed, and nothing is kept or invalidated."""
         self._closed = True
+        if self._entries.rows is not None:
+            self._entries.rows.close()
 
     __reduce__ = open_again
 
@@ -400,7 +402,7 @@ class ToolCache:
     def _forget(self, kind: Kind, texts: list[str], scope: str | None) -> int:
         """Counts entries in memory or rows, whichever is more: most rows have an entry and most entries a row."""
         if scope is not None:
-            arguments.name("scope", scope)
+            arguments.scope("scope", scope)
         here = self._entries.end(kind, texts, scope=scope)
         return max(here, self._entries.end_shared(kind, texts, scope=scope))
 

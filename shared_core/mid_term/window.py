@@ -49,8 +49,8 @@ def assemble(tail: Tail, limit: int, *, most_characters: int) -> Window:
     holds for what was thought before the newest system message came. Without a user's message there is
     nothing to show but the system's.
     """
-    systems: list[Message] = [node.body for node in tail.systems]
-    talk = [node for node in tail.nodes if not node.apart]
+    systems: list[Message] = [node.body for node in tail.systems if isinstance(node.body, dict)]
+    talk = [node for node in tail.nodes if not node.apart and isinstance(node.body, dict)]  # no message is no talk
     starts = [i for i, node in enumerate(talk) if starts_turn(node.body)]
     if not starts:
         return Window(systems, tail.apart)

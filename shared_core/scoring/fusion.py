@@ -127,7 +127,10 @@ def match(signals: Signals, weights: RecallWeights) -> dict[str, Floats]:
 
 
 def total(parts: dict[str, Floats]) -> Floats:
-    """The score: the parts added in dict order, as ``sum(hit.parts.values())`` adds them. Shape [n]."""
+    """The score: the parts added one after another in dict order. Shape [n].
+
+    ``sum(hit.parts.values())`` is that too, or one rounding nearer to it (Python's own sum compensates since 3.12).
+    """
     score = np.zeros(len(next(iter(parts.values()))))
     for part in parts.values():
         score = score + part

@@ -96,6 +96,8 @@ class Reader:
     def _tokens(self, block: Any) -> int:
         if isinstance(block, str):
             return self._count(block)
+        if not isinstance(block, Mapping):
+            return 0
         kind = block.get("type")
         if block.get("defer_loading"):
             return 0
@@ -186,7 +188,7 @@ def _is_markable(block: Mapping[str, Any], called_by_code: set[str]) -> bool:
         return False
     if kind == "tool_result" and str(block.get("tool_use_id")) in called_by_code:
         return False
-    return kind in MARKABLE_KINDS
+    return isinstance(kind, str) and kind in MARKABLE_KINDS
 
 
 def _holds_image(block: Mapping[str, Any]) -> bool:

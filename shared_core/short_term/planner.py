@@ -127,7 +127,7 @@ class Prompts:
 
     def clear_scope(self, scope: str) -> int:
         """Forget what the conversations of a scope sent; return how many there were."""
-        arguments.name("scope", scope)
+        arguments.scope("scope", scope)
         with self._lock:
             for key in [key for key in self._shared if isinstance(key, tuple) and key[0] == scope]:
                 del self._shared[key]

@@ -214,6 +214,9 @@ class Blob:
 class Blobs(Protocol):
     """Keyed bytes. A namespace separates users of the table; keys are any text."""
 
+    def waiting(self, seconds: float) -> Blobs:
+        """The same blobs, whose writes raise StorageError after waiting so long for another writer."""
+
     def get(self, scope: str, namespace: str, keys: Sequence[str], *, now: float) -> list[Blob | None]:
         """Values in order; None where absent, expired, or created after ``now``."""
 
@@ -275,13 +278,23 @@ class Blobs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LogNode:
-    """One message of a conversation tree. ``depth`` is 1 for the first message of a path."""
+    """One message of a conversation tree. ``depth`` is 1 for the first message of a path.
+
+    ``writer`` is who logged it, None if nobody said; ``origin`` the node that this one repeats, if it does (``graft``).
+    """
 
     id: str
     parent: str | None
     depth: int
     body: Any
     created_at: float
+    writer: str | None = None
+    origin: str | None = None
+
+    @property
+    def said(self) -> str:
+        """The node that the message was first logged as, and that memories made of it name."""
+        return self.origin if self.origin is not None else self.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +356,7 @@ class Logs(Protocol):
         now: float,
         *,
         sizes: Sizes | None = None,
+        writer: str | None = None,
     ) -> None:
         """Add (id, JSON body) pairs as a chain under ``parent`` and move the head to the last one, atomically."""
 
@@ -364,12 +378,25 @@ class Logs(Protocol):
         *,
         head: str | None,
         sizes: Sizes | None = None,
+        writer: str | None = None,
     ) -> bool:
         """Make ``nodes`` all that follows ``after`` on the session's path, atomically; what stood there is erased.
 
         False, and nothing done, if the head is not ``head`` any more: another writer came first. With
         ``after`` equal to ``head`` nothing is erased. A node that a branch or an abandoned path hangs on stays.
         """
+
+    def graft(
+        self, scope: str, session: str, stem: str | None, copies: Sequence[tuple[str, str]], *, head: str | None
+    ) -> bool:
+        """Move the head to ``stem``, and after it repeat nodes given as (new id, id), atomically.
+
+        A copy keeps body, time and writer, and names the node it repeats as its ``origin``. False, and nothing
+        done, if the head is not ``head`` any more. NotFound if a node is not there.
+        """
+
+    def written(self, scope: str, session: str, writer: str | None, *, last: int) -> list[LogNode]:
+        """The ``last`` nodes of this writer on the current path, in order. Its cost is that of going back to them."""
 
     def current(self, scope: str, session: str) -> tuple[str | None, list[LogNode]]:
         """The head and the path to it, seen at one moment."""
@@ -397,7 +424,7 @@ class Logs(Protocol):
         """
 
     def path_ids(self, scope: str, session: str) -> frozenset[str]:
-        """The node ids on the current path of the session."""
+        """The node ids on the current path of the session, and those of the nodes that are repeated there."""
 
     def rewound(self, scope: str) -> dict[str, str | None]:
         """Sessions whose tree has nodes off their current path, each with its head."""

@@ -20,6 +20,10 @@ class InMemoryBlobs:
         self._uses: dict[tuple[str, str, str], Use] = {}
         self._accesses: dict[tuple[str, str], int] = {}
 
+    def waiting(self, seconds: float) -> InMemoryBlobs:
+        """Itself."""
+        return self
+
     def get(self, scope: str, namespace: str, keys: Sequence[str], *, now: float) -> list[Blob | None]:
         """Values in order; None where absent, expired or from the future."""
         with self._lock:

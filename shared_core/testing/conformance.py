@@ -476,6 +476,11 @@ class BlobsConformance:
         storage.blobs.put_within("a", "n", [Blob("1", b"", NOW)], room)
         assert room.found == [None, Use(NOW + 7, 4.0, 4, proven=True)]
 
+    def test_blobs_that_wait_less_are_the_same_blobs(self, storage: Storage) -> None:
+        hurried = storage.blobs.waiting(0.0)
+        hurried.put("a", "n", [Blob("k", b"v", NOW)])
+        assert storage.blobs.get("a", "n", ["k"], now=NOW) == hurried.get("a", "n", ["k"], now=NOW) != [None]
+
     def test_a_generation_moves_on_its_own(self, storage: Storage) -> None:
         assert storage.blobs.generation("a") == 0
         assert [storage.blobs.bump("a"), storage.blobs.bump("a")] == [1, 2]
@@ -617,6 +622,40 @@ class LogsConformance:
         assert logs.head("a", "s") is None
         logs.move("a", "s", "1", now=NOW)
         assert logs.path_ids("a", "s") == {"1"}
+
+    def test_the_last_nodes_of_a_writer_are_found_on_the_current_path(self, storage: Storage) -> None:
+        logs = storage.logs
+        logs.append("a", "s", None, [("1", 1), ("2", 2)], NOW, writer="w")
+        assert logs.splice("a", "s", "2", [("3", 3)], NOW, head="2", writer="v")
+        logs.append("a", "s", "3", [("4", 4)], NOW)
+        logs.append("a", "s", "4", [("5", 5)], NOW, writer="w")
+        assert [node.id for node in logs.written("a", "s", "w", last=2)] == ["2", "5"]
+        assert [node.id for node in logs.written("a", "s", "w", last=9)] == ["1", "2", "5"]
+        assert [node.id for node in logs.written("a", "s", None, last=9)] == ["4"]
+        logs.move("a", "s", "3", now=NOW)
+        assert [(node.id, node.writer) for node in logs.written("a", "s", "w", last=1)] == [("2", "w")]
+        assert logs.written("a", "s", "w", last=0) == logs.written("a", "t", "w", last=9) == []
+
+    def test_a_graft_repeats_nodes_on_another_path_under_the_names_they_had(self, storage: Storage) -> None:
+        logs = storage.logs
+        logs.append("a", "s", None, [("1", 1), ("2", 2)], NOW, writer="w", sizes=Sizes("c", [Size(1), Size(2)]))
+        logs.append("a", "s", "2", [("3", 3)], NOW + 1, writer="v")
+        assert not logs.graft("a", "s", "1", [("3'", "3")], head="2")
+        assert logs.graft("a", "s", "1", [("3'", "3")], head="3")
+        path = logs.path("a", "s", "3'")
+        assert [(n.id, n.parent, n.depth, n.body, n.created_at, n.writer, n.origin, n.said) for n in path] == [
+            ("1", None, 1, 1, NOW, "w", None, "1"), ("3'", "1", 2, 3, NOW + 1, "v", "3", "3"),
+        ]  # fmt: skip
+        assert logs.path_ids("a", "s") == {"1", "3'", "3"}
+        assert logs.rewound("a") == {"s": "3'"}
+        assert [(n.id, size) for n, size in logs.unsized("a", "s", "c")] == [("3'", None)]
+        assert logs.graft("a", "s", None, [("3''", "3'")], head="3'")  # a copy of a copy names the first
+        assert [(n.id, n.parent, n.depth, n.origin) for n in logs.path("a", "s", "3''")] == [("3''", None, 1, "3")]
+        assert logs.graft("a", "s", "2", [], head="3''")
+        assert [n.id for n in logs.path("a", "s", "2")] == ["1", "2"]
+        raises(NotFound, lambda: logs.graft("a", "s", "1", [("x", "3"), ("y", "nobody")], head="2"))
+        raises(NotFound, lambda: logs.graft("a", "s", "nobody", [], head="2"))
+        assert logs.head("a", "s") == "2"
 
     def test_deleting_a_session_leaves_a_branch_its_past(self, storage: Storage) -> None:
         logs = storage.logs

@@ -3,6 +3,7 @@
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -105,6 +106,21 @@ def test_a_message_without_its_text_is_named(open_memory, path):
     assert kinds(open_memory().check()) == {"messages without their text": 1}
 
 
+def test_a_conversation_that_stands_nowhere_is_named_and_mended(open_memory, path):
+    change(path, ("UPDATE heads SET node = 'nobody'",))
+    memory = open_memory()
+    assert kinds(memory.check()) == {"conversations that stand nowhere": 1}
+    assert memory.rebuild_index().ok
+    assert [m["content"] for m in memory.context("s").history()] == ["red wine"]
+
+
+def test_messages_whose_earlier_ones_are_lost_are_named(open_memory, path):
+    with open_memory() as memory:
+        memory.context("s").append({"role": "user", "content": "white wine"})
+    change(path, ("DELETE FROM sizes",), ("DELETE FROM nodes WHERE parent IS NULL",))
+    assert kinds(open_memory().check()) == {"messages whose earlier ones are lost": 1}
+
+
 def test_a_damaged_page_is_named_or_an_error_and_never_passed_over(open_memory, path):
     raw = bytearray(path.read_bytes())
     for page in range(2, len(raw) // 4096):
@@ -166,7 +182,7 @@ def test_reembedding_that_was_killed_goes_on_where_it_stopped(open_memory, tmp_p
     memory = open_memory(embedder=model, reembed=True)
     assert model.texts == 703 - done
     assert memory.check().ok
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         assert db.execute("SELECT count(*) FROM search_index WHERE length(vectors) = 128").fetchone()[0] == 703
     db.close()
     assert open_memory(embedder=model, reembed=True).recall("fact 650", k=1)[0].memory.id == "650"

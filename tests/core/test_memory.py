@@ -3,6 +3,7 @@
 import inspect
 import math
 import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
@@ -331,7 +332,7 @@ def test_reads_of_nothing_write_nothing(open_memory, tmp_path):
     memory.recall("tea", scope="stranger")
     memory.recall("tea", max_tokens=0)
     memory.close()
-    with sqlite3.connect(tmp_path / "memory.db") as db:
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as db, db:
         assert db.execute("SELECT count(*) FROM scopes").fetchone() == (0,)
     db.close()
 

@@ -159,3 +159,23 @@ def test_a_message_is_one_call_of_the_counter():
     message = {**use("a", "b", before=[THOUGHT, text("x"), text("y")]), "tool_calls": call("c")["tool_calls"]}
     count_message(message, lambda text: asked.append(text) or 1)
     assert len(asked) == 1
+
+
+ODD = [None, 7, 0, True, "x", 1.5, {}, {"id": 7}, [7], [None], [{"id": None}], [{"type": ["x"]}], [{"type": "tool_use"}],
+       [{"type": "tool_result", "tool_use_id": {"a": 1}, "content": 7}], [{"type": "text", "text": 7}]]  # fmt: skip
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+@pytest.mark.parametrize("field", ["content", "tool_calls", "tool_call_id", "id", "name"])
+def test_what_is_no_call_and_no_content_is_passed_over_and_never_an_error(field, odd):
+    hostile = {"role": "assistant", "content": "hi", field: odd}
+    after = [{"role": "tool", "tool_call_id": "c", "content": odd}, {"role": "user", "content": "go on"}]
+    assert paired([hostile, *after])[-1] == {"role": "user", "content": "go on"}
+    assert count_message(hostile, len) >= 0
+    assert tool_results({**hostile, "role": "user"}) is not None
+
+
+def test_calls_that_are_no_list_leave_the_message_as_it_is():
+    assert paired([{"role": "assistant", "content": "hi", "tool_calls": 7}]) == [
+        {"role": "assistant", "content": "hi", "tool_calls": 7}
+    ]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
@@ -325,7 +326,7 @@ def test_a_forked_process_opens_its_own_and_both_go_on(open_memory, tmp_path):
     }  # fmt: skip
     memory.close()
     assert len(check_agreement(tmp_path / "memory.db")) == 3
-    with sqlite3.connect(tmp_path / "memory.db") as db:
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as db, db:
         counted = db.execute("SELECT access_count FROM memories WHERE text = 'before the fork'").fetchone()[0]
     db.close()
     assert counted == 3  # the parent's two and the child's one, each once

@@ -27,6 +27,11 @@ def texts(hits: Sequence[Hit]) -> list[str]:
     return [hit.memory.text for hit in hits]
 
 
+def without_hooks(query: str, **asked: Any) -> list[str]:
+    with opened() as memory:
+        return texts(memory.recall(query, **asked))
+
+
 def test_a_rewritten_query_is_the_one_that_recalls() -> None:
     asked = []
 
@@ -56,7 +61,7 @@ def test_a_reranker_decides_on_places_among_more_hits_than_were_asked_for() -> N
 
     with opened(rerank=rerank) as memory:
         (hit,) = memory.recall("tea", k=1)
-        assert given == [texts(opened().recall("tea", k=4))]
+        assert given == [without_hooks("tea", k=4)]
         assert hit.memory.text == given[0][-1]
         assert hit.score == sum(hit.parts.values())
         assert [one.access_count for one in memory.long_term.list() if one.access_count] == [1]
@@ -64,10 +69,11 @@ def test_a_reranker_decides_on_places_among_more_hits_than_were_asked_for() -> N
 
 def test_a_reranker_may_leave_hits_out_and_cannot_bring_its_own() -> None:
     with opened(rerank=lambda _, hits: [hits[1], hits[1]]) as memory:
-        assert texts(memory.recall("tea")) == texts(opened().recall("tea"))[1:2]
-    stranger = opened().remember("A stranger.")
+        assert texts(memory.recall("tea")) == without_hooks("tea")[1:2]
+    with opened() as other:
+        stranger = other.remember("A stranger.")
     with opened(rerank=lambda _, hits: [Hit(stranger, 1.0, {}), *hits]) as memory:
-        assert texts(memory.recall("tea")) == texts(opened().recall("tea"))
+        assert texts(memory.recall("tea")) == without_hooks("tea")
         assert memory.stats()["long_term"]["rerank_failures"] == 1
 
 
@@ -79,7 +85,7 @@ def test_a_budget_holds_whatever_the_reranker_prefers() -> None:
 
 def test_a_reranker_that_fails_leaves_the_order_of_the_scores() -> None:
     with opened(rerank=lambda _, hits: hits[0].nothing) as memory:
-        assert texts(memory.recall("tea")) == texts(opened().recall("tea"))
+        assert texts(memory.recall("tea")) == without_hooks("tea")
         assert memory.stats()["long_term"]["rerank_failures"] == 1
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from shared_core import Blob, InvalidInput, NotFound, TieredMemory, Uncached
+from shared_core import Blob, InvalidInput, NotFound, TieredMemory, Uncached, check_memory
 from shared_core.testing.embedders import HashEmbedder
 
 LOOKALIKES = [
@@ -34,7 +34,8 @@ LOOKALIKES = [
     "ß",
     "ss",
 ]
-scopes = st.one_of(st.sampled_from(LOOKALIKES), st.text(st.characters(codec="utf-8"), min_size=1, max_size=5))
+nameable = st.characters(codec="utf-8", exclude_characters="\x1f")
+scopes = st.one_of(st.sampled_from(LOOKALIKES), st.text(nameable, min_size=1, max_size=5))
 SECRET, OPEN = "the zebra sleeps in the cellar", "the train leaves at noon"
 
 
@@ -155,3 +156,59 @@ def test_a_snapshot_of_another_scope_is_not_found(memory):
     for scope in ("ada", "Bob"):
         with pytest.raises(NotFound):
             memory.context("s", scope=scope).rewind(node)
+
+
+INNER = "ada\x1flanggraph.store"
+WAYS_IN = {
+    "remember": lambda m, s: m.remember("x", scope=s),
+    "an item of its own scope": lambda m, s: m.remember_many([{"text": "x", "scope": s}], scope="ada"),
+    "recall": lambda m, s: m.recall("x", scope=s),
+    "get": lambda m, s: m.get("x", scope=s),
+    "list": lambda m, s: m.long_term.list(scope=s),
+    "retrieve": lambda m, s: m.long_term.retrieve_by_recency(scope=s),
+    "forget": lambda m, s: m.forget("x", scope=s),
+    "supersede": lambda m, s: m.supersede("x", "y", scope=s),
+    "pin": lambda m, s: m.pin("x", scope=s),
+    "sweep": lambda m, s: m.sweep(scope=s),
+    "forget_scope": lambda m, s: m.forget_scope(s),
+    "export": lambda m, s: m.export("never.jsonl", scope=s),
+    "context": lambda m, s: m.context("s", scope=s),
+    "sessions": lambda m, s: m.sessions(scope=s),
+    "begin": lambda m, s: m.turns.begin("x", scope=s),
+    "end": lambda m, s: m.turns.end([], session="s", scope=s),
+    "tools": lambda m, s: m.tools.call("t", {}, lambda: 1, scope=s),
+    "invalidate": lambda m, s: m.tools.invalidate("t", {}, scope=s),
+    "clear tools": lambda m, s: m.tools.clear_scope(s),
+    "responses": lambda m, s: m.responses.get({"model": "m"}, scope=s),
+    "share": lambda m, s: m.responses.share(s),
+    "plan": lambda m, s: m.prompts.plan(model="claude-sonnet-5", messages=[], scope=s),
+    "clear prompts": lambda m, s: m.prompts.clear_scope(s),
+    "an adapter": check_memory,
+    "default": lambda _, s: TieredMemory.open(":memory:", default_scope=s),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_IN)
+def test_no_name_that_a_user_gives_is_that_of_an_inner_scope(memory, way):
+    with pytest.raises(InvalidInput, match=r"without the separator U\+001F"):
+        WAYS_IN[way](memory, INNER)
+
+
+def test_no_imported_line_is_of_an_inner_scope(memory, tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text(json.dumps({"id": "1", "text": "x", "scope": INNER}))
+    with pytest.raises(InvalidInput, match=r"U\+001F"):
+        memory.import_(path)
+
+
+def test_an_inner_scope_keeps_apart_and_is_erased_with_its_outer_one(memory):
+    inner = memory.inner_scope("part", scope="ada")
+    memory.remember("in the inner one", scope=inner)
+    memory.remember("in the outer one", scope="ada")
+    memory.remember("in another one", scope="adam")
+    assert [hit.memory.text for hit in memory.recall("in the one", scope=inner)] == ["in the inner one"]
+    assert [hit.memory.text for hit in memory.recall("in the one", scope="ada")] == ["in the outer one"]
+    receipt = memory.forget_scope("ada")
+    assert (receipt.memories, receipt.left) == (1, 0)
+    assert memory.long_term.list(scope=inner) == []
+    assert memory.storage.memories.scopes() == ["adam"]

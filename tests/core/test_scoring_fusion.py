@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from dataclasses import fields, replace
 
 import numpy as np
@@ -212,7 +214,7 @@ def test_every_part_is_finite_and_the_score_is_their_sum_in_dict_order(one: Sign
     parts = fuse(one, RecallWeights())
     assert all(np.isfinite(values).all() and values.shape == one.lexical.shape for values in parts.values())
     for i, score in enumerate(total(parts)):
-        assert score == sum(float(values[i]) for values in parts.values())
+        assert score == functools.reduce(operator.add, (float(values[i]) for values in parts.values()))
 
 
 @given(any_signals())

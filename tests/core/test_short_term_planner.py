@@ -390,3 +390,10 @@ def test_a_plan_draws_itself_without_trusting_its_texts(prompts):
     drawn = plan._repr_html_()
     assert "<b>claude-&lt;b&gt;</b>" in drawn
     assert drawn.count("<tr>") == 1 + len(plan.breakpoints)
+
+
+@pytest.mark.parametrize("block", [{"type": ["x"]}, {"type": {}}, {"type": "tool_result", "content": [7, None]}])
+def test_blocks_of_no_known_shape_take_no_breakpoint_and_are_no_error(prompts, block):
+    plan = prompts.plan(model=MODEL, messages=[{"role": "user", "content": [block]}])
+    assert plan.request["messages"][0]["content"] == [block]
+    assert marks(plan) == []

@@ -1,6 +1,7 @@
 """The window by hand: where it begins, what is shortened, what is counted, what it costs."""
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -384,3 +385,14 @@ async def test_the_async_twins_do_the_same(counted):
     node = await context.aappend(said("one"))
     assert await context.awindow(100) == [said("one")] == await counted.turns.awindow("s", 120)
     assert await context.amessage(node) == said("one")
+
+
+@pytest.mark.parametrize("body", ["7", "[]", "null", '"x"', '{"content": 1}'])
+def test_a_body_that_another_hand_wrote_is_passed_over(open_memory, tmp_path, body):
+    with open_memory() as memory:
+        memory.context("s").extend([{"role": "user", "content": "one"}, {"role": "user", "content": "two"}])
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as db:
+        db.execute("UPDATE bodies SET body = ? WHERE body LIKE '%one%'", (body,))
+        db.execute("DELETE FROM sizes")
+        db.commit()
+    assert [m.get("content") for m in open_memory().context("s").window(1000)][-1] == "two"

@@ -21,8 +21,14 @@ _MANY = 500
 class SQLiteBlobs:
     """``storage.base.Blobs`` over SQLite."""
 
-    def __init__(self, connections: Connections) -> None:
+    def __init__(self, connections: Connections, *, wait: bool | float = True) -> None:
+        """``wait`` as in ``Connections.write``."""
         self._connections = connections
+        self._wait = wait
+
+    def waiting(self, seconds: float) -> SQLiteBlobs:
+        """The same, in less of a hurry or more."""
+        return SQLiteBlobs(self._connections, wait=seconds)
 
     def get(self, scope: str, namespace: str, keys: Sequence[str], *, now: float) -> list[Blob | None]:
         """Values in order; None where absent, expired or from the future."""
@@ -52,7 +58,7 @@ class SQLiteBlobs:
 
     def put(self, scope: str, namespace: str, blobs: Sequence[Blob], *, durable: bool = False) -> None:
         """Insert or replace all of them in one transaction."""
-        with self._connections.write(durable=durable) as db:
+        with self._connections.write(wait=self._wait, durable=durable) as db:
             for blob in blobs:
                 _put(db, scope, namespace, blob)
 
@@ -61,7 +67,7 @@ class SQLiteBlobs:
     ) -> list[str]:
         """Insert or replace one after another within the room, in one transaction."""
         evicted: list[str] = []
-        with self._connections.write(durable=durable) as db:
+        with self._connections.write(wait=self._wait, durable=durable) as db:
             place = SQLitePlace(db, scope, namespace)
             for blob in blobs:
                 admission = room.admit(place, blob.key, size_of(blob.key, blob.value))
@@ -75,7 +81,7 @@ class SQLiteBlobs:
 
     def use(self, scope: str, namespace: str, reads: Mapping[str, tuple[int, float]], room: BlobRoom) -> None:
         """Note reads of a bounded namespace."""
-        with self._connections.write(durable=False) as db:
+        with self._connections.write(wait=self._wait, durable=False) as db:
             place = SQLitePlace(db, scope, namespace)
             for key, (times, at) in reads.items():
                 held = place.find(key)
@@ -85,12 +91,12 @@ class SQLiteBlobs:
 
     def delete(self, scope: str, namespace: str, keys: Sequence[str], *, durable: bool = False) -> int:
         """Remove these keys."""
-        with self._connections.write(durable=durable) as db:
+        with self._connections.write(wait=self._wait, durable=durable) as db:
             return _delete(db, scope, namespace, keys)
 
     def delete_tagged(self, scope: str | None, namespace: str, tag: str) -> int:
         """Remove every blob carrying the tag."""
-        with self._connections.write(durable=False) as db:
+        with self._connections.write(wait=self._wait, durable=False) as db:
             return _delete_tagged(db, scope, namespace, tag)
 
     def keys(self, scope: str, namespace: str, *, prefix: str = "", now: float) -> list[str]:
@@ -119,7 +125,7 @@ class SQLiteBlobs:
 
     def clear(self, scope: str | None, namespace: str, *, durable: bool = False) -> int:
         """Remove the whole namespace."""
-        with self._connections.write(durable=durable) as db:
+        with self._connections.write(wait=self._wait, durable=durable) as db:
             return db.execute(
                 "DELETE FROM blobs WHERE (? IS NULL OR scope = ?) AND namespace = ?", (scope, scope, namespace)
             ).rowcount
@@ -130,7 +136,7 @@ class SQLiteBlobs:
 
     def bump(self, scope: str) -> int:
         """Move the scope's generation on."""
-        with self._connections.write() as db:
+        with self._connections.write(wait=self._wait) as db:
             return generation_moved_on(db, scope)
 
     def counters(self, names: Sequence[str]) -> list[int]:
@@ -148,14 +154,14 @@ class SQLiteBlobs:
 
     def advance(self, names: Sequence[str], *, namespace: str, tags: Sequence[str], scope: str | None = None) -> int:
         """Move counters on and remove what carries the tags, in one transaction."""
-        with self._connections.write() as db:
+        with self._connections.write(wait=self._wait) as db:
             for name in dict.fromkeys(names):
                 _moved_on(db, name)
             return sum(_delete_tagged(db, scope, namespace, tag) for tag in dict.fromkeys(tags))
 
     def trim(self, namespace: str, *, max_items: int, max_bytes: int) -> int:
         """Remove the earliest created blobs of the namespace until both bounds hold."""
-        with self._connections.write(durable=False) as db:
+        with self._connections.write(wait=self._wait, durable=False) as db:
             items, size = db.execute(
                 "SELECT count(*), coalesce(sum(length(value)), 0) FROM blobs WHERE namespace = ?", (namespace,)
             ).fetchone()

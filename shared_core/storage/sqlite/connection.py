@@ -72,23 +72,29 @@ class Connections:
                 db.execute("BEGIN")
                 yield db
             finally:
-                if db.in_transaction:
-                    db.execute("COMMIT")
+                try:
+                    if db.in_transaction:
+                        db.execute("COMMIT")
+                except BaseException:  # a damaged file may fail even that: the connection must not be lost
+                    db.close()
+                    raise
                 self._give(db)
 
     @contextmanager
-    def write(self, *, wait: bool = True, durable: bool = True) -> Iterator[sqlite3.Connection]:
+    def write(self, *, wait: bool | float = True, durable: bool = True) -> Iterator[sqlite3.Connection]:
         """A transaction: committed and durable when the block ends, rolled back if it raises.
 
-        ``wait`` False raises StorageError at once if another writer is at work. ``durable`` False is for what
+        ``wait`` is how many seconds it may take for another writer to end before StorageError (False: none; True:
+        ``BUSY_SECONDS``, and as long as it takes for a thread of this process). ``durable`` False is for what
         can be computed again: a crash of the process loses nothing, a power failure the last such writes
         (never their consistency), and no write waits for the disk.
         """
         self._check_usable()
-        if not self._lock.acquire(blocking=wait):
+        patience = BUSY_SECONDS if wait is True else float(wait)
+        if not (self._lock.acquire() if wait is True else self._lock.acquire(timeout=patience)):
             raise StorageError(f"{self.location}: another thread is writing; try again later")
         try:
-            with _translated(self.location):
+            with _translated(self.location, patience):
                 if self.read_only:
                     raise StorageError(
                         f"{self.location}: expected a file that can be written, but it or its folder is read-only; "
@@ -97,12 +103,12 @@ class Connections:
                 db = self._own_writer()
                 if not durable:
                     db.execute("PRAGMA synchronous = NORMAL")
-                if not wait:
+                if wait is not True:
                     db.execute("PRAGMA busy_timeout = 0")
                 try:
-                    db.execute("BEGIN IMMEDIATE")
+                    _begin(db, time.monotonic() + (0.0 if wait is True else patience))
                 finally:
-                    if not wait:
+                    if wait is not True:
                         db.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
                 try:
                     yield db
@@ -295,6 +301,19 @@ if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
 
 
+def _begin(db: sqlite3.Connection, deadline: float) -> None:
+    """Begin to write; while another does, try again until the deadline (``time.monotonic``)."""
+    while True:
+        try:
+            db.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                raise
+            time.sleep(0.005)
+        else:
+            return
+
+
 def _switch_to_wal(db: sqlite3.Connection) -> None:
     # Changing the journal mode does not wait for other openers as a transaction does, so the wait is here.
     # Where the file system has no shared memory the mode stays what it was: correct all the same, readers just wait.
@@ -314,7 +333,7 @@ def _switch_to_wal(db: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def _translated(location: str) -> Iterator[None]:
+def _translated(location: str, patience: float = BUSY_SECONDS) -> Iterator[None]:
     try:
         yield
     except UnicodeEncodeError as error:
@@ -323,13 +342,15 @@ def _translated(location: str) -> Iterator[None]:
             "replace it, for instance with text.encode('utf-8', 'replace').decode()"
         ) from error
     except sqlite3.Error as error:
-        raise StorageError(f"{location}: {error}; nothing was written by this call{_advice(error)}") from error
+        raise StorageError(
+            f"{location}: {error}; nothing was written by this call{_advice(error, patience)}"
+        ) from error
 
 
-def _advice(error: sqlite3.Error) -> str:
+def _advice(error: sqlite3.Error, patience: float) -> str:
     text = str(error)
     if "locked" in text or "busy" in text:
-        return f" (another process held the file for {BUSY_SECONDS:.0f} s)"
+        return f" (another process held the file for {patience:g} s)"
     if "full" in text:
         return " (free some disk space and try again)"
     if "not a database" in text or "malformed" in text:

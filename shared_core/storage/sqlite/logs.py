@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from shared_core.errors import InvalidInput, NotFound, StorageError
@@ -16,13 +16,14 @@ from shared_core.storage.base import LogNode, Size, Sizes, Tail
 from shared_core.storage.sqlite import sizes as sizing
 from shared_core.storage.sqlite.connection import Connections
 
-_PATH = """WITH RECURSIVE path (id, parent, depth, hash, created_at, steps) AS (
-    SELECT id, parent, depth, hash, created_at, 1 FROM nodes WHERE scope = :scope AND id = :node
+_PATH = """WITH RECURSIVE path (id, parent, depth, hash, created_at, writer, origin, steps) AS (
+    SELECT id, parent, depth, hash, created_at, writer, origin, 1 FROM nodes WHERE scope = :scope AND id = :node
     UNION ALL
-    SELECT n.id, n.parent, n.depth, n.hash, n.created_at, p.steps + 1
+    SELECT n.id, n.parent, n.depth, n.hash, n.created_at, n.writer, n.origin, p.steps + 1
     FROM path p JOIN nodes n ON n.scope = :scope AND n.id = p.parent WHERE p.steps < :last
         AND n.depth < p.depth  -- always so; were it not, a parent that is its own child would never end
 )"""
+NEWEST_NODE = "SELECT id FROM nodes WHERE scope = ? AND session = ? ORDER BY row DESC LIMIT 1"
 _ALL = 2**62
 
 
@@ -35,7 +36,21 @@ class SQLiteLogs:
     def head(self, scope: str, session: str) -> str | None:
         """The node the session stands on."""
         with self._connections.read() as db:
-            return _head(db, scope, session)
+            return self._head(db, scope, session)
+
+    def _head(self, db: sqlite3.Connection, scope: str, session: str) -> str | None:
+        """Where the session stands; after a row was lost, at the newest of its messages that is still there."""
+        found = db.execute(
+            "SELECT h.node, n.id, o.id FROM heads h LEFT JOIN nodes n ON n.scope = h.scope AND n.id = h.node "
+            "LEFT JOIN nodes o ON o.scope = h.scope AND o.id = h.origin WHERE h.scope = ? AND h.session = ?",
+            (scope, session),
+        ).fetchone()
+        if found is None or found[0] == found[1]:
+            return found[1] if found else None
+        self._connections.count_unreadable()
+        newest = db.execute(NEWEST_NODE, (scope, session)).fetchone()
+        node: str | None = newest[0] if newest else found[2]
+        return node
 
     def append(
         self,
@@ -46,11 +61,12 @@ class SQLiteLogs:
         now: float,
         *,
         sizes: Sizes | None = None,
+        writer: str | None = None,
     ) -> None:
         """Add a chain under ``parent`` and move the head to its end."""
         with self._connections.write() as db:
-            off_path = parent != _head(db, scope, session)
-            _append(db, scope, session, parent, nodes, now, sizes, rewound=off_path)
+            off_path = parent != self._head(db, scope, session)
+            _append(db, scope, session, parent, nodes, now, sizes, writer=writer, rewound=off_path)
 
     def move(self, scope: str, session: str, node: str | None, *, now: float) -> None:  # noqa: ARG002 - for backends that keep times
         """Move the head to a node that the session's tree holds."""
@@ -59,16 +75,16 @@ class SQLiteLogs:
                 raise NotFound(
                     f"no node {node!r} in session {session!r} of this scope; snapshot() gives the ids there are"
                 )
-            _set_head(db, scope, session, node, rewound=node != _head(db, scope, session))
+            _set_head(db, scope, session, node, rewound=node != self._head(db, scope, session))
 
     def replace(
         self, scope: str, session: str, nodes: Sequence[tuple[str, Any]], now: float, *, sizes: Sizes | None = None
     ) -> None:
         """Start a new path from the root."""
         with self._connections.write() as db:
-            rewound = _head(db, scope, session) is not None
+            rewound = self._head(db, scope, session) is not None
             _set_head(db, scope, session, None, rewound=rewound)
-            _append(db, scope, session, None, nodes, now, sizes, rewound=rewound)
+            _append(db, scope, session, None, nodes, now, sizes, writer=None, rewound=rewound)
 
     def splice(
         self,
@@ -80,20 +96,44 @@ class SQLiteLogs:
         *,
         head: str | None,
         sizes: Sizes | None = None,
+        writer: str | None = None,
     ) -> bool:
         """Make ``nodes`` all that follows ``after``, if the head is still ``head``."""
         with self._connections.write() as db:
-            if _head(db, scope, session) != head:
+            if self._head(db, scope, session) != head:
                 return False
             _set_head(db, scope, session, after, rewound=after != head)
-            _append(db, scope, session, after, nodes, now, sizes, rewound=False)
+            _append(db, scope, session, after, nodes, now, sizes, writer=writer, rewound=False)
             _erase(db, scope, head, after)
+            return True
+
+    def graft(
+        self, scope: str, session: str, stem: str | None, copies: Sequence[tuple[str, str]], *, head: str | None
+    ) -> bool:
+        """Move the head to ``stem`` and repeat other nodes after it, if the head is still ``head``."""
+        with self._connections.write() as db:
+            if self._head(db, scope, session) != head:
+                return False
+            depth = 0 if stem is None else _depth(db, scope, stem)
+            parent = stem
+            for id, node in copies:
+                depth += 1
+                added = db.execute(
+                    "INSERT INTO nodes (scope, id, session, parent, depth, hash, created_at, writer, origin) "
+                    "SELECT scope, ?, ?, ?, ?, hash, created_at, writer, coalesce(origin, id) FROM nodes "
+                    "WHERE scope = ? AND id = ?",
+                    (id, session, parent, depth, scope, node),
+                ).rowcount
+                if not added:
+                    raise NotFound(f"no node {node!r} in this scope to repeat; snapshot() gives the ids there are")
+                parent = id
+            _set_head(db, scope, session, parent, rewound=True)
             return True
 
     def current(self, scope: str, session: str) -> tuple[str | None, list[LogNode]]:
         """The head and the path to it, read in one transaction."""
         with self._connections.read() as db:
-            head = _head(db, scope, session)
+            head = self._head(db, scope, session)
             return head, self._path(db, scope, head, _ALL)
 
     def path(self, scope: str, session: str, node: str | None, *, last: int | None = None) -> list[LogNode]:
@@ -105,16 +145,31 @@ class SQLiteLogs:
                 raise NotFound(f"no node {node!r} in session {session!r} of this scope")
             return self._path(db, scope, node, _ALL if last is None else last)
 
+    def written(self, scope: str, session: str, writer: str | None, *, last: int) -> list[LogNode]:
+        """The last nodes of one writer on the current path."""
+        with self._connections.read() as db:
+            if writer is not None and not _known(db, scope, writer):
+                return []  # without going back to the root for nothing
+            rows = db.execute(  # from the head back, and no further than it takes
+                f"{_PATH} SELECT p.id, p.parent, p.depth, b.body, p.created_at, p.writer, p.origin FROM path p "
+                "CROSS JOIN bodies b ON b.scope = :scope AND b.hash = p.hash WHERE p.writer IS :writer LIMIT :most",
+                {"scope": scope, "node": self._head(db, scope, session), "last": _ALL, "writer": writer, "most": last},
+            ).fetchall()
+        return self._nodes(reversed(rows))
+
     def _path(self, db: sqlite3.Connection, scope: str, node: str | None, last: int) -> list[LogNode]:
         rows = db.execute(
-            f"{_PATH} SELECT p.id, p.parent, p.depth, b.body, p.created_at FROM path p "
+            f"{_PATH} SELECT p.id, p.parent, p.depth, b.body, p.created_at, p.writer, p.origin FROM path p "
             "JOIN bodies b ON b.scope = :scope AND b.hash = p.hash ORDER BY p.depth",
             {"scope": scope, "node": node, "last": last},
         ).fetchall()
+        return self._nodes(rows)
+
+    def _nodes(self, rows: Iterable[tuple[Any, ...]]) -> list[LogNode]:
         out = []
-        for id, parent, depth, body, created_at in rows:
+        for id, parent, depth, body, created_at, writer, origin in rows:
             try:
-                out.append(LogNode(id, parent, depth, json.loads(body), created_at))
+                out.append(LogNode(id, parent, depth, json.loads(body), created_at, writer, origin))
             except (ValueError, TypeError, RecursionError):
                 self._connections.count_unreadable()
         return out
@@ -143,6 +198,8 @@ class SQLiteLogs:
         """The current path back to where ``limit`` tokens do not reach."""
         with self._connections.read() as db:
             found, unreadable = sizing.tail(db, scope, session, counter, limit)
+            if found is not None and not found.nodes and self._head(db, scope, session) is not None:
+                found = None  # it stands nowhere: nothing can be said without going through the path
         for _ in range(unreadable):
             self._connections.count_unreadable()
         return found
@@ -150,9 +207,9 @@ class SQLiteLogs:
     def path_ids(self, scope: str, session: str) -> frozenset[str]:
         """The node ids on the current path."""
         with self._connections.read() as db:
-            head = _head(db, scope, session)
-            rows = db.execute(f"{_PATH} SELECT id FROM path", {"scope": scope, "node": head, "last": _ALL})
-            return frozenset(row[0] for row in rows)
+            head = self._head(db, scope, session)
+            rows = db.execute(f"{_PATH} SELECT id, origin FROM path", {"scope": scope, "node": head, "last": _ALL})
+            return frozenset(id for row in rows for id in row if id is not None)
 
     def rewound(self, scope: str) -> dict[str, str | None]:
         """Sessions whose tree has nodes off their current path, each with its head."""
@@ -206,16 +263,9 @@ class SQLiteLogs:
 
 def _append(
     db: sqlite3.Connection, scope: str, session: str, parent: str | None, nodes: Sequence[tuple[str, Any]], now: float,
-    sizes: Sizes | None, *, rewound: bool,
+    sizes: Sizes | None, *, writer: str | None, rewound: bool,
 ) -> None:  # fmt: skip
-    depth = 0
-    if parent is not None:
-        found = db.execute("SELECT depth FROM nodes WHERE scope = ? AND id = ?", (scope, parent)).fetchone()
-        if found is None:
-            raise NotFound(f"no node {parent!r} in this scope to append to; snapshot() gives the ids there are")
-        if not isinstance(found[0], int):
-            raise StorageError(f"node {parent!r} is damaged: its depth is {found[0]!r}; restore a copy of the file")
-        depth = found[0]
+    depth = 0 if parent is None else _depth(db, scope, parent)
     for id, body in nodes:
         depth += 1
         try:
@@ -227,13 +277,26 @@ def _append(
         digest = hashlib.sha256(text.encode()).digest()
         db.execute("INSERT OR IGNORE INTO bodies (scope, hash, body) VALUES (?, ?, ?)", (scope, digest, text))
         db.execute(
-            "INSERT INTO nodes (scope, id, session, parent, depth, hash, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (scope, id, session, parent, depth, digest, now),
+            "INSERT INTO nodes (scope, id, session, parent, depth, hash, created_at, writer) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (scope, id, session, parent, depth, digest, now, writer),
         )
         parent = id
     if sizes is not None and nodes:
         sizing.put_sizes(db, scope, [id for id, _ in nodes], sizes)
     _set_head(db, scope, session, parent, rewound=rewound)
+
+
+def _known(db: sqlite3.Connection, scope: str, writer: str) -> bool:
+    return db.execute("SELECT 1 FROM nodes WHERE scope = ? AND writer = ?", (scope, writer)).fetchone() is not None
+
+
+def _depth(db: sqlite3.Connection, scope: str, node: str) -> int:
+    found = db.execute("SELECT depth FROM nodes WHERE scope = ? AND id = ?", (scope, node)).fetchone()
+    if found is None:
+        raise NotFound(f"no node {node!r} in this scope to append to; snapshot() gives the ids there are")
+    if not isinstance(found[0], int):
+        raise StorageError(f"node {node!r} is damaged: its depth is {found[0]!r}; restore a copy of the file")
+    return found[0]
 
 
 def _erase(db: sqlite3.Connection, scope: str, node: str | None, after: str | None) -> None:
@@ -253,11 +316,6 @@ def _erase(db: sqlite3.Connection, scope: str, node: str | None, after: str | No
             "(SELECT 1 FROM nodes WHERE scope = ? AND hash = ?)",
             (scope, digest, scope, digest),
         )
-
-
-def _head(db: sqlite3.Connection, scope: str, session: str) -> str | None:
-    found = db.execute("SELECT node FROM heads WHERE scope = ? AND session = ?", (scope, session)).fetchone()
-    return found[0] if found else None
 
 
 def _set_head(db: sqlite3.Connection, scope: str, session: str, node: str | None, *, rewound: bool) -> None:

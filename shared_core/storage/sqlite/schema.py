@@ -106,6 +106,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             UPDATE places SET items = items - 1, bytes = bytes - length(CAST(old.key AS BLOB)) - length(old.value)
             WHERE scope = old.scope AND namespace = old.namespace;
         END""",
+        # Who logged a message; and the node that this one stands in for, after another writer went back beside it.
+        "ALTER TABLE nodes ADD COLUMN writer TEXT",
+        "ALTER TABLE nodes ADD COLUMN origin TEXT",
+        "CREATE INDEX nodes_writer ON nodes (scope, writer) WHERE writer IS NOT NULL",
     ),
 )
 """One tuple of statements a released version; the file's ``user_version`` is how many were applied."""

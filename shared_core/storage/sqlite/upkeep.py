@@ -14,6 +14,7 @@ from shared_core.records import Memory, Problem
 from shared_core.storage.base import Source
 from shared_core.storage.sqlite.blobs import generation_moved_on
 from shared_core.storage.sqlite.connection import Connections
+from shared_core.storage.sqlite.logs import NEWEST_NODE
 from shared_core.storage.sqlite.memory_writes import COLUMNS, bumped, decoded, insert_whole, succeed
 from shared_core.storage.upkeep import Erased, Successor, TermsOf, WholeMemory
 
@@ -33,6 +34,10 @@ _LEFT = """SELECT (SELECT count(*) FROM memories WHERE scope = :scope) + (SELECT
     + (SELECT count(*) FROM places WHERE scope = :scope)"""
 _VECTORS = """SELECT count(*) FROM search_index i JOIN memories m ON m.row = i.memory
     WHERE m.scope = ? AND i.vectors IS NOT NULL"""
+_NOWHERE = """SELECT row, scope, session, origin FROM heads WHERE node IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.scope = heads.scope AND n.id = heads.node)"""
+_CUT_OFF = """SELECT n.id FROM nodes n LEFT JOIN nodes p ON p.scope = n.scope AND p.id = n.parent
+    WHERE n.parent IS NOT NULL AND p.id IS NULL"""
 _TEXTLESS = """SELECT n.id FROM nodes n LEFT JOIN bodies b ON b.scope = n.scope AND b.hash = n.hash
     WHERE b.hash IS NULL"""
 
@@ -150,7 +155,12 @@ class SQLiteUpkeep:
             db.execute("DELETE FROM sources WHERE memory NOT IN (SELECT row FROM memories)")
             db.execute("DELETE FROM successions WHERE memory NOT IN (SELECT row FROM memories)")
             db.execute("UPDATE successions SET successor = NULL WHERE successor NOT IN (SELECT row FROM memories)")
+            db.execute("DELETE FROM sizes WHERE node NOT IN (SELECT row FROM nodes)")
             db.execute("DELETE FROM blob_tags WHERE blob NOT IN (SELECT row FROM blobs)")
+            for row, scope, session, origin in db.execute(_NOWHERE).fetchall():
+                newest = db.execute(NEWEST_NODE, (scope, session)).fetchone()
+                db.execute("UPDATE heads SET node = ? WHERE row = ?", (newest[0] if newest else origin, row))
+                count += 1
             scopes: set[str] = set()
             model = _model(db)
             broken = [row for row in _indexed(db) if _fault(row, terms_of, model) not in (None, _UNREADABLE)]
@@ -182,6 +192,10 @@ def _faults(db: sqlite3.Connection, terms_of: TermsOf) -> Iterator[tuple[str, st
         yield f"rows of {table} that belong to no row of {parent}; rebuild_index()", str(row)
     for (id,) in db.execute(_TEXTLESS):
         yield "messages without their text", str(id)
+    for (id,) in db.execute(_CUT_OFF):
+        yield "messages whose earlier ones are lost", str(id)
+    for _, _, session, _ in db.execute(_NOWHERE):
+        yield "conversations that stand nowhere; rebuild_index()", str(session)
     model = _model(db)
     for row in _indexed(db):
         kind = _fault(row, terms_of, model)

@@ -63,6 +63,36 @@ def test_recall_does_not_repeat_what_the_window_shows(memory):
     assert history == "Human: I take my coffee black.\nAI: Noted."
 
 
+def test_an_answer_that_only_repeats_what_was_recalled_strengthens_that_memory(memory):
+    fact = memory.remember("Ada lives in Rome near the river.", role="assistant")
+    before = memory.get(fact.id).access_count
+    ours = chain_memory(memory)
+    assert "Rome" in ours.load_memory_variables({"input": "Where does Ada live?"})["history"]
+    ours.save_context({"input": "Where does Ada live?"}, {"output": "Ada lives in Rome near the river"})
+    assert {m.text for m in memory.long_term.list()} == {fact.text, "Where does Ada live?"}
+    assert memory.get(fact.id).access_count > before
+    ours.save_context({"input": "Where?"}, {"output": "Ada lives in Rome near the river!"})  # nothing was recalled
+    assert len(memory.long_term.list()) == 4
+
+
+def test_each_of_two_turns_under_way_is_ended_with_what_it_recalled_itself(memory):
+    memory.remember("Ada lives in Rome near the river.", role="assistant")
+    memory.remember("Bob plays the old violin well.", role="assistant")
+    ours = chain_memory(memory, window=0)
+    for question in ("Where does Ada live?", "What does Bob play?"):
+        ours.load_memory_variables({"input": question})
+    ours.save_context({"input": "What does Bob play?"}, {"output": "Bob plays the old violin well"})
+    ours.save_context({"input": "Where does Ada live?"}, {"output": "Ada lives in Rome near the river"})
+    assert len(memory.long_term.list()) == 4
+
+
+def test_turns_that_never_end_are_not_kept_for_ever(memory):
+    ours = chain_memory(memory)
+    for n in range(300):
+        ours.load_memory_variables({"input": f"question {n}"})
+    assert len(ours._begun) == 100
+
+
 def test_another_session_recalls_what_this_one_was_told(memory):
     chain_memory(memory).save_context({"input": "I take my coffee black."}, {"output": "Noted."})
     other = TieredChainMemory(memory=memory, session_id="s2", return_messages=True)

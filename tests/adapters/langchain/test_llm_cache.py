@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -248,7 +249,7 @@ def test_an_answer_that_would_not_load_again_is_not_stored(cache):
 def test_a_poisoned_row_is_a_miss_and_runs_nothing(cache, opened, tmp_path, clock):
     """Rows another hand wrote: other classes, executable forms, broken bytes."""
     cache.update("p", "m", [ChatGeneration(message=AIMessage("good"))])
-    with sqlite3.connect(tmp_path / "memory.db") as db:
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as db, db:
         (value,) = db.execute("SELECT value FROM blobs").fetchone()
     hostile = [
         value.replace(b'"AIMessage"', b'"Popen"'),
@@ -260,7 +261,7 @@ def test_a_poisoned_row_is_a_miss_and_runs_nothing(cache, opened, tmp_path, cloc
     ]
     for row in hostile:
         assert row != value
-        with sqlite3.connect(tmp_path / "memory.db") as db:
+        with closing(sqlite3.connect(tmp_path / "memory.db")) as db, db:
             db.execute("UPDATE blobs SET value = ? WHERE namespace NOT LIKE 'tools%'", (row,))
         assert TieredLLMCache(opened()).lookup("p", "m") is None
 
@@ -283,7 +284,7 @@ def test_fifty_concurrent_updates_of_one_key_leave_one_row(cache, tmp_path):
     asyncio.run(all_at_once())
     assert cache.counts == {}
     assert cache.lookup("p", "m")[0].text == "x"
-    with sqlite3.connect(tmp_path / "memory.db") as db:
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as db, db:
         assert db.execute("SELECT count(*) FROM blobs").fetchone() == (1,)
 
 
@@ -404,7 +405,7 @@ def test_a_streamed_agent_uses_the_cache_and_a_hit_arrives_whole(cache):
 
 def test_the_stored_row_is_plain_json(cache, tmp_path):
     cache.update("p", "m", [ChatGeneration(message=AIMessage("x"))])
-    with sqlite3.connect(tmp_path / "memory.db") as db:
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as db, db:
         (value,) = db.execute("SELECT value FROM blobs").fetchone()
     assert b"AIMessage" in value
     for part in value.splitlines():

@@ -4,6 +4,7 @@ import asyncio
 import json
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 
 import pytest
@@ -220,7 +221,7 @@ def test_a_scope_function_that_finds_nobody_does_not_fall_back_to_the_default_us
 
 def test_a_read_that_fails_never_reaches_the_agent(memory, tmp_path):
     memory.remember("I take my coffee black.")
-    with sqlite3.connect(tmp_path / "memory.db") as db:
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as db, db:
         db.execute("DROP TABLE memories")
     model = ScriptedModel()
     result = create_agent(model, [], middleware=[TieredMemoryMiddleware(memory, remember=False)]).invoke(

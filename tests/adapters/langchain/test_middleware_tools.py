@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 import threading
+from contextlib import closing
 from typing import Annotated
 
 import pytest
@@ -339,7 +340,7 @@ def test_the_tool_schemas_the_model_is_bound_to_are_the_same_with_us(memory):
 def test_a_kept_result_that_another_hand_wrote_is_a_miss(opened, tmp_path, value, asynchronous):
     weather, ran = counted()
     agent_of(asking("Paris"), [weather], opened()).invoke(user("?"))
-    with sqlite3.connect(tmp_path / "memory.db") as db:
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as db, db:
         (stored,) = db.execute("SELECT value FROM blobs WHERE namespace = 'tools'").fetchone()
         db.execute("UPDATE blobs SET value = ? WHERE namespace = 'tools'", (stored.split(b"\n")[0] + b"\n" + value,))
     db.close()

@@ -1,6 +1,7 @@
 """The end of an agent's turn: logged with its tool calls, remembered without them, once, whatever happens."""
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 from langchain.agents import create_agent
@@ -127,7 +128,7 @@ def test_runs_without_a_thread_are_conversations_of_their_own(memory):
 
 
 def test_a_turn_that_cannot_be_remembered_warns_and_is_counted(memory, tmp_path, caplog):
-    with sqlite3.connect(tmp_path / "memory.db") as db:
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as db, db:
         db.execute("DROP TABLE nodes")
     ours = TieredMemoryMiddleware(memory)
     result = create_agent(ScriptedModel(), [], middleware=[ours]).invoke(user("hi"))
@@ -137,7 +138,7 @@ def test_a_turn_that_cannot_be_remembered_warns_and_is_counted(memory, tmp_path,
 
 
 async def test_a_turn_that_cannot_be_remembered_raises_when_asked_to(memory, tmp_path):
-    with sqlite3.connect(tmp_path / "memory.db") as db:
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as db, db:
         db.execute("DROP TABLE nodes")
     agent = create_agent(ScriptedModel(), [], middleware=[TieredMemoryMiddleware(memory, on_write_error="raise")])
     with pytest.raises(StorageError):

@@ -1,6 +1,7 @@
 """LangGraph's node cache: exact keys, its own seconds, safe types alone."""
 
 import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 
 import pytest
@@ -9,6 +10,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import CachePolicy
 
 from langchain_tiered_memory import TieredNodeCache
+from tests.stalled import stalled
 
 
 @pytest.fixture
@@ -64,7 +66,7 @@ def test_clear_reaches_the_namespaces_named_or_all(cache):
 def test_a_broken_row_or_file_is_a_miss(cache, memory, tmp_path):
     cache.set({(("a",), "k"): (1, None)})
     for row in (b"", b"msgpack\n\xc1", b"pickle\n\x80\x04cos\nsystem\n.", b"nonsense"):
-        with sqlite3.connect(tmp_path / "memory.db") as db:
+        with closing(sqlite3.connect(tmp_path / "memory.db")) as db, db:
             db.execute("UPDATE blobs SET value = ?", (row,))
         assert cache.get([(("a",), "k")]) == {}
     memory.close()
@@ -104,3 +106,11 @@ async def test_a_node_with_a_policy_runs_once_across_processes(opened, asynchron
     two = await run(opened())
     assert ran == [1]
     assert one == two
+
+
+def test_a_result_that_would_have_to_wait_for_another_writer_is_not_kept(memory, tmp_path):
+    cache = TieredNodeCache(memory)
+    with stalled(tmp_path / "memory.db"):
+        cache.set({(("n",), "k"): ("v", None)})
+    assert cache.counts["set_failures"] == 1
+    assert cache.get([(("n",), "k")]) == {}

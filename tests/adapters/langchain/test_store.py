@@ -8,6 +8,7 @@ field is no match, values are what JSON carries, and items of several namespaces
 import asyncio
 import sqlite3
 import threading
+from contextlib import closing
 
 import pytest
 from hypothesis import given, settings
@@ -274,7 +275,7 @@ def test_a_broken_row_is_no_item(opened, tmp_path):
     store = TieredStore(opened())
     store.put(U, "k", {"n": 1})
     for row in (b"", b"[1]", b"\x80\x04cos\nsystem\n.", b'["x", 1, 2, 3]'):
-        with sqlite3.connect(tmp_path / "memory.db") as db:
+        with closing(sqlite3.connect(tmp_path / "memory.db")) as db, db:
             db.execute("UPDATE blobs SET value = ?", (row,))
         assert store.get(U, "k") is None
         assert store.search(U) == []
@@ -327,8 +328,27 @@ def test_a_row_with_times_that_no_clock_shows_is_no_item(opened, tmp_path, row):
     store = TieredStore(opened())
     store.put(U, "k", {"a": 1})
     store.put(U, "l", {"a": 2})
-    with sqlite3.connect(tmp_path / "memory.db") as db:
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as db, db:
         db.execute("UPDATE blobs SET value = ? WHERE key = 'k'", (row.encode(),))
     db.close()
     assert store.get(U, "k") is None
     assert [found.key for found in store.search(U)] == ["l"]
+
+
+def test_no_scope_name_reaches_the_texts_of_another_scopes_store(memory):
+    TieredStore(memory, scope="ada").put(U, "k", {"text": "secret pin 1234"})
+    for attempt in (lambda name: memory.recall("secret pin", scope=name), lambda name: TieredStore(memory, scope=name)):
+        with pytest.raises(InvalidInput, match=r"U\+001F"):
+            attempt("ada\x1flanggraph.store")
+    found = TieredStore(memory, scope=lambda: "ada\x1flanggraph.store")
+    with pytest.raises(InvalidInput, match=r"U\+001F"):
+        found.search(U, query="secret pin")
+
+
+def test_a_scope_that_is_forgotten_leaves_no_text_of_its_store(memory):
+    store = TieredStore(memory, scope="ada")
+    store.put(U, "k", {"text": "secret pin 1234"})
+    receipt = memory.forget_scope("ada")
+    assert (receipt.blobs, receipt.left) == (1, 0)
+    assert memory.storage.memories.scopes() == []
+    assert store.search(U, query="secret pin") == []

@@ -32,10 +32,24 @@ class TestTieredByteStoreAsync(BaseStoreAsyncTests[bytes]):
         return TieredByteStore(memory)
 
 
+_opened = []
+
+
+@pytest.fixture(autouse=True)
+def _closed_after_the_test():
+    """The suites ask for what they construct in properties, which no fixture can stand behind."""
+    yield
+    while _opened:
+        folder, memory = _opened.pop()
+        memory.close()
+        folder.cleanup()
+
+
 def remembering(*texts):
-    """A memory on a real file that lives as long as the test run."""
-    folder = Path(tempfile.mkdtemp(prefix="tiered-memory-"))
-    memory = TieredMemory.open(folder / "memory.db", default_scope="ada", embedder="none")
+    """A memory on a real file that lives as long as the test."""
+    folder = tempfile.TemporaryDirectory(prefix="tiered-memory-")
+    memory = TieredMemory.open(Path(folder.name) / "memory.db", default_scope="ada", embedder="none")
+    _opened.append((folder, memory))
     for text in texts:
         memory.remember(text)
     return memory

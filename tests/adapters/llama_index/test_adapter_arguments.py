@@ -52,6 +52,8 @@ def test_a_path_is_no_memory_and_a_number_no_scope(make, memory):
         InvalidInput, match=r"^scope: expected a non-empty string, a function that returns one, or None"
     ):
         make(memory, scope=7)
+    with pytest.raises(InvalidInput, match=r"U\+001F"):  # a name that could be that of an adapter's own scope
+        make(memory, scope="ada\x1flanggraph.store")
     make(memory, scope="ada")
 
 

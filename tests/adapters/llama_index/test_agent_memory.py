@@ -135,6 +135,15 @@ class TestWithinATurn:
             "Ada adds 1 and 2 often.", "It is 3.", "What is 1 and 2?",
         ]  # fmt: skip
 
+    def test_an_answer_that_only_repeats_what_was_recalled_strengthens_that_memory(self, agent_memory, memory):
+        fact = memory.remember("Ada takes her coffee black and hot.", role="assistant")
+        agent_memory.put(user("How does Ada take her coffee?"))
+        assert blocks(agent_memory.get())
+        before = memory.get(fact.id).access_count
+        agent_memory.put(said("Ada takes her coffee black and hot"))
+        assert {one.text for one in memory.long_term.list()} == {fact.text, "How does Ada take her coffee?"}
+        assert memory.get(fact.id).access_count > before
+
     def test_a_new_turn_recalls_anew_though_it_asks_the_same(self, agent_memory, memory):
         agent_memory.put(user(QUESTION))
         assert blocks(agent_memory.get()) == []

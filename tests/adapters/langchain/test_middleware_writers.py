@@ -1,0 +1,120 @@
+"""Agents that share a thread id: each one's turns are its own, and going back with one leaves the others' alone."""
+
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+
+from langchain_tiered_memory import TieredMemoryMiddleware
+from tests.adapters.langchain.fakes import ScriptedModel, calling, user
+
+THREAD = {"configurable": {"thread_id": "t1"}}
+
+
+def said(memory):
+    return [m["content"] for m in memory.context("t1").history() if m["content"]]
+
+
+def recalled(memory):
+    return {hit.memory.text for hit in memory.recall("", session="t1", k=100)}
+
+
+def echoing(name, **given):
+    def answer(messages):
+        last = next(m for m in reversed(messages) if isinstance(m, HumanMessage))
+        return AIMessage(f"{name}: {last.text.partition('<')[0].strip()}")
+
+    return ScriptedModel(script=[answer], **given)
+
+
+def agent(memory, name, tools=(), model=None, saver=True, **given):
+    return create_agent(
+        model or echoing(name),
+        list(tools),
+        middleware=[TieredMemoryMiddleware(memory)],
+        checkpointer=InMemorySaver() if saver else None,
+        **given,
+    )
+
+
+def test_two_agents_of_one_thread_id_do_not_abandon_each_others_turns(memory):
+    one, two = agent(memory, "one"), agent(memory, "two")
+    for which, text in [(one, "cat"), (two, "dog"), (one, "bird"), (two, "fish"), (one, "cow")]:
+        which.invoke(user(text), THREAD)
+    everything = [f"{name}{text}" for w, text in zip("12121", ["cat", "dog", "bird", "fish", "cow"], strict=True)
+                  for name in ("", "one: " if w == "1" else "two: ")]  # fmt: skip
+    assert said(memory) == everything
+    assert recalled(memory) == set(everything)
+
+
+def test_going_back_with_one_agent_abandons_its_own_later_turns_and_keeps_the_others(memory):
+    one, two = agent(memory, "one"), agent(memory, "two")
+    one.invoke(user("cat"), THREAD)
+    first = one.get_state(THREAD).config
+    two.invoke(user("dog"), THREAD)
+    one.invoke(user("bird"), THREAD)
+    two.invoke(user("fish"), THREAD)
+    one.invoke(user("hen"), first)
+    two.invoke(user("crab"), THREAD)
+    left = ["cat", "one: cat", "dog", "two: dog", "fish", "two: fish", "hen", "one: hen", "crab", "two: crab"]
+    assert said(memory) == left
+    assert recalled(memory) == set(left)
+
+
+def test_what_a_sub_agent_that_is_a_tool_said_stays_while_the_agent_goes_on_or_back(memory):
+    helper = agent(memory, "helper", saver=False)
+
+    @tool
+    def ask(question: str) -> str:
+        """Ask the helper."""
+        return helper.invoke(user(question))["messages"][-1].text
+
+    script = [AIMessage("ok"), calling("ask", {"question": "how tall?"}), AIMessage("two metres")]
+    model = ScriptedModel(script=[*script, AIMessage("bye")])
+    main = agent(memory, "main", [ask], model)
+    main.invoke(user("hello"), THREAD)
+    first = main.get_state(THREAD).config
+    main.invoke(user("the door"), THREAD)
+    main.invoke(user("thanks"), THREAD)
+    asked = ["how tall?", "helper: how tall?"]
+    assert set(asked) <= recalled(memory)
+    assert {"hello", "the door", "two metres", "thanks"} <= recalled(memory)
+    main.invoke(user("no, the window"), first)
+    assert said(memory) == ["hello", "ok", *asked, "no, the window", "bye"]
+    assert recalled(memory) == set(said(memory))
+
+
+def test_agents_that_hand_one_conversation_on_log_it_once_and_go_back_together(memory):
+    graph = StateGraph(MessagesState)
+    for name in ("first", "second"):
+        graph.add_node(name, agent(memory, name, saver=False))
+    graph.add_edge(START, "first")
+    graph.add_edge("first", "second")
+    both = graph.compile(checkpointer=InMemorySaver())
+    both.invoke(user("cat"), THREAD)
+    start = both.get_state(THREAD).config
+    both.invoke(user("dog"), THREAD)
+    assert said(memory) == ["cat", "first: cat", "second: cat", "dog", "first: dog", "second: dog"]
+    both.invoke(user("hen"), start)
+    assert said(memory) == ["cat", "first: cat", "second: cat", "hen", "first: hen", "second: hen"]
+    assert recalled(memory) == set(said(memory))
+
+
+def test_a_client_that_numbers_its_messages_from_one_each_time_loses_none(memory):
+    run = agent(
+        memory, "r", model=ScriptedModel(script=[AIMessage("r1"), AIMessage("r2"), AIMessage("r3")]), saver=False
+    )
+    for text in ("first", "second", "second"):
+        run.invoke({"messages": [HumanMessage(text, id="1")]}, THREAD)
+    assert said(memory) == ["first", "r1", "second", "r2", "second", "r3"]
+
+
+async def test_the_async_hooks_keep_them_apart_too(memory):
+    one, two = agent(memory, "one"), agent(memory, "two")
+    await one.ainvoke(user("cat"), THREAD)
+    first = (await one.aget_state(THREAD)).config
+    await two.ainvoke(user("dog"), THREAD)
+    await one.ainvoke(user("bird"), THREAD)
+    await one.ainvoke(user("hen"), first)
+    assert said(memory) == ["cat", "one: cat", "dog", "two: dog", "hen", "one: hen"]

@@ -1,0 +1,78 @@
+"""Another process holds the write lock of the file: caches go on without storing, memories wait for their turn."""
+
+import threading
+
+import pytest
+
+from shared_core import MISS, TieredMemory
+from tests.stalled import stalled
+
+REQUEST = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+ANSWER = {"choices": [{"message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}]}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "m.db"
+
+
+@pytest.fixture
+def memory(path):
+    with TieredMemory.open(path, embedder="none", default_scope="ada") as memory:
+        yield memory
+
+
+def test_cached_calls_return_while_the_file_is_held_and_what_was_not_stored_is_counted(memory, path):
+    memory.tools.register("look")
+    memory.tools.register("write", cacheable=False, writes="item")
+    with stalled(path):
+        assert [memory.tools.call("look", {"item": i}, lambda item: item) for i in range(20)] == list(range(20))
+        assert memory.tools.call("write", {"item": "a"}, lambda item: item) == "a"
+        assert memory.responses.call(REQUEST, lambda: ANSWER)["choices"]
+        assert memory.responses.put({**REQUEST, "model": "n"}, ANSWER)
+        assert memory.tools.invalidate("look", {"item": 1}) >= 0
+    assert memory.stats()["mid_term"]["tools"]["storage_errors"] > 0
+    assert memory.stats()["mid_term"]["responses"]["storage_errors"] > 0
+
+
+async def test_async_cached_calls_return_too(memory, path):
+    memory.tools.register("look")
+    with stalled(path):
+        assert await memory.tools.acall("look", {"item": 1}, lambda item: item) == 1
+        assert (await memory.responses.acall(REQUEST, lambda: ANSWER))["choices"]
+
+
+def test_a_thread_of_this_process_that_waits_for_the_file_holds_up_no_cached_call(memory, path):
+    memory.tools.register("look")
+    with stalled(path):
+        waiting = threading.Thread(target=memory.remember, args=("tea",))
+        waiting.start()
+        assert memory.tools.call("look", {"item": 1}, lambda item: item) == 1
+    waiting.join()
+    assert [hit.memory.text for hit in memory.recall("tea")] == ["tea"]  # it waited, and was written
+
+
+def test_once_the_file_is_free_results_are_stored_again(memory, path):
+    with stalled(path):
+        memory.responses.call(REQUEST, lambda: ANSWER)
+    memory.responses.call({**REQUEST, "model": "n"}, lambda: ANSWER)
+    with TieredMemory.open(path, embedder="none", default_scope="ada") as other:
+        assert other.responses.get(REQUEST) is MISS
+        assert other.responses.get({**REQUEST, "model": "n"})["choices"] == ANSWER["choices"]
+
+
+def test_a_write_that_could_not_be_told_is_told_at_the_latest_when_the_memory_is_closed(path):
+    def opened():
+        memory = TieredMemory.open(path, embedder="none", default_scope="ada")
+        memory.tools.register("look", reads="item", space="shop")
+        memory.tools.register("write", cacheable=False, writes="item", space="shop")
+        return memory
+
+    with opened() as other:
+        with opened() as memory:
+            for one in (memory, other):
+                assert one.tools.call("look", {"item": "a"}, lambda item: "old") == "old"
+            with stalled(path):
+                memory.tools.call("write", {"item": "a"}, lambda item: None)
+                assert other.tools.call("look", {"item": "a"}, lambda item: "new") == "old"  # nobody could tell it
+        assert other.tools.call("look", {"item": "a"}, lambda item: "new") == "new"
