@@ -1,0 +1,30 @@
+"""A clock that counts how often it was read, without a lock. No time of its own, no entries here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import repeat, starmap
+from operator import length_hint
+from typing import Final
+
+_MANY: Final = 2**62
+"""More readings than can ever be."""
+
+
+class Readings:
+    """``next(readings.times)`` is ``clock()``, and counts as one reading.
+
+    ``starmap`` takes one item from ``repeat`` and calls the clock, all in C: where there is a global interpreter
+    lock no other thread gets in between, so no reading is lost, and counting costs hardly more than the
+    clock alone. A lock around a counter would cost more than the rest of a hit.
+    """
+
+    __slots__ = ("_left", "times")
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._left = repeat((), _MANY)
+        self.times = starmap(clock, self._left)
+
+    def count(self) -> int:
+        """How many readings there were."""
+        return _MANY - length_hint(self._left)
