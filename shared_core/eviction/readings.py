@@ -14,9 +14,10 @@ _MANY: Final = 2**62
 class Readings:
     """``next(readings.times)`` is ``clock()``, and counts as one reading.
 
-    ``starmap`` takes one item from ``repeat`` and calls the clock, all in C: where there is a global interpreter
-    lock no other thread gets in between, so no reading is lost, and counting costs hardly more than the
-    clock alone. A lock around a counter would cost more than the rest of a hit.
+    ``starmap`` takes an item from ``repeat`` and then calls the clock. The taking is one step in C, which the
+    global interpreter lock makes indivisible: each of any number of threads takes its own, none is lost, and
+    counting costs hardly more than the clock alone. A lock around a counter would cost more than the rest
+    of a hit.
     """
 
     __slots__ = ("_left", "times")

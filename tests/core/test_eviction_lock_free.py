@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from functools import partial
 
 import pytest
 
@@ -32,6 +33,20 @@ def interrupted(cache, key, step, intrude):
     finally:
         sys.settrace(before)
     return value, seen[0] > step
+
+
+def at_once(*runs):
+    """Each in a thread of its own; they change places as often as the interpreter lets them."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=run) for run in runs]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def evict_and_reuse(cache):
@@ -125,17 +140,7 @@ def test_many_threads_read_what_others_evict_and_nothing_is_miscounted(prior):
             else:
                 cache.put(key, f"{key}|" + "x" * (i % 40))
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        threads = [threading.Thread(target=read, args=(n,)) for n in range(6)]
-        threads += [threading.Thread(target=write, args=(n,)) for n in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
+    at_once(*(partial(read, n) for n in range(6)), *(partial(write, n) for n in range(3)))
     assert wrong == []
     stats = cache.stats()
     assert stats["hits"] + stats["misses"] == sum(reads) == 6 * rounds
@@ -147,16 +152,7 @@ def test_no_use_is_lost_between_threads_as_long_as_the_interpreter_lock_is_there
     """Plain counts: 4 threads of 5 000 reads and the put are 20 001 uses, exactly."""
     cache = AttentionLRUCache(2, policy="lfu")
     cache.put("k", 1)
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        threads = [threading.Thread(target=lambda: [cache.get("k") for _ in range(5000)]) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
+    at_once(*[lambda: [cache.get("k") for _ in range(5000)]] * 4)
     assert cache._slots.entries(0.0).access_count.max() == 20_001
     assert cache.stats()["hits"] == 20_000
 
@@ -165,16 +161,7 @@ def test_a_read_of_the_frequency_interrupted_while_counts_are_scaled_is_not_weig
     """Counts are scaled every 3 300 reads of a lone entry; no count is ever more than 14.93 uses."""
     cache = AttentionLRUCache(2, default_prior="frequency")
     cache.put("k", 1)
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        threads = [threading.Thread(target=lambda: [cache.get("k") for _ in range(10_000)]) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
+    at_once(*[lambda: [cache.get("k") for _ in range(10_000)]] * 4)
     assert cache._slots.entries(0.0).access_count.max() <= 14.94
 
 
