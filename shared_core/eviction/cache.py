@@ -19,6 +19,7 @@ import numpy.typing as npt
 from shared_core.errors import InvalidInput
 from shared_core.eviction import arguments
 from shared_core.eviction.policies import KeepScore, named
+from shared_core.eviction.readings import Readings
 from shared_core.eviction.slots import Slots
 from shared_core.eviction.values import IMMUTABLE, copy_value, deep_size
 from shared_core.eviction.victims import excess, victims
@@ -81,12 +82,15 @@ class AttentionLRUCache:
         share = np.nan if default_prior == "frequency" else arguments.share("default_prior", default_prior)
         self._new_slots = partial(Slots, self._max_items, default_prior=share, counts=policy == "lfu")
         self._clock = clock
+        self._readings = Readings(clock)
+        self._times = self._readings.times  # read once for each hit that ``get`` finds without the lock
         self._getsizeof = getsizeof
         self._copy = copy
         # Types whose values the default copy gives back as they are, and the default size looks no deeper into.
         self._shared = IMMUTABLE if copy is copy_value else frozenset()
-        self._flat = self._shared - {type(MISS)} if getsizeof is deep_size else frozenset()
+        self._flat = IMMUTABLE - {type(MISS)} if getsizeof is deep_size and copy in (None, copy_value) else frozenset()
         self._on_evict = on_evict
+        self._as_they_are = True  # no value was ever put that has to be copied on its way out
         # Taken and given back by hand where it counts: ``with`` costs twice as much as the two calls.
         self._own_lock()
         self._reset()
@@ -105,16 +109,47 @@ class AttentionLRUCache:
 
     def _reset(self) -> None:
         self._index: dict[Hashable, int] = {}
-        self._keys: list[Hashable] = []
-        self._values: list[Any] = []
+        self._era = object()  # another one after keys have left the index, and before their slots are taken anew
         self._slots = self._new_slots()
+        room = self._slots.grow()
+        self._keys: list[Hashable] = [None] * room
+        self._values: list[Any] = [None] * room
         self._bytes = 0
-        self._insertions = 0
 
     # Reading
 
     def get(self, key: Hashable, query_vector: npt.ArrayLike | None = None) -> Any:
         """The value, or ``MISS``. Counts as an access; a query vector becomes the entry's evidence."""
+        if query_vector is not None:
+            return self._look(key, query_vector)
+        # A hit takes no lock. It stands on the global interpreter lock of CPython, under which one look-up in a dict
+        # or a list, one ``next`` of an iterator in C and one store into a memoryview are each indivisible; other
+        # threads may do anything between two of them. A slot gets another key's value only in a later era, so
+        # a value read within one era is the key's own.
+        era = self._era
+        try:
+            slot = self._index[key]
+            value = self._values[slot]
+        except LookupError:  # a miss; or cleared in between
+            return self._look(key)
+        if self._era is not era:
+            return self._look(key)
+        now = next(self._times)
+        slots = self._slots
+        # Should the slot have changed hands by now, its new entry looks fresher, or more used, by one access.
+        try:
+            slots.last_accessed[slot] = now
+            if slots.counts and slots.use(slot):
+                with self._lock:
+                    slots.rescale()
+        except IndexError:  # cleared in between: nothing is left to stamp
+            pass
+        if self._as_they_are or self._copy is None or type(value) in self._shared:
+            return value
+        return self._copy(value)
+
+    def _look(self, key: Hashable, query_vector: npt.ArrayLike | None = None) -> Any:
+        """``get`` with the lock, for what is more than a hit."""
         query = None if query_vector is None else arguments.unit_vector("query_vector", query_vector)
         now = self._clock()
         self._acquire()
@@ -128,15 +163,17 @@ class AttentionLRUCache:
                 return MISS
             self._counts["hits"] += 1
             slots.last_accessed[slot] = now
-            if slots.counts:
-                slots.use(slot)
+            if slots.counts and slots.use(slot):
+                slots.rescale()
             if query is not None:
                 slots.look(slot, query)
             value = self._values[slot]
         finally:
             self._release()
         # Outside the lock: nobody changes what is stored, and a slow copy holds nobody up.
-        return value if self._copy is None or type(value) in self._shared else self._copy(value)
+        if self._as_they_are or self._copy is None or type(value) in self._shared:
+            return value
+        return self._copy(value)
 
     def attend(self, task_vector: npt.ArrayLike) -> None:
         """Make the cosine with the task vector the evidence of every entry now here that has an embedding.
@@ -174,6 +211,8 @@ class AttentionLRUCache:
                     self._counts["uncacheable"] += 1
                     gone = self._drop(key)
                 return False
+            if self._copy is not None and type(value) not in self._shared:
+                self._as_they_are = False
             size = arguments.size(self._getsizeof(value))
         if unit is not None:
             size += unit.nbytes
@@ -184,36 +223,36 @@ class AttentionLRUCache:
             slots = self._slots
             if unit is not None:
                 slots.check_dimension("embedding", unit)
-            index = self._index
-            slot = index.get(key)
-            added = size if slot is None else size - slots.size[slot]
-            if self._bytes + added > self._max_bytes or (slot is None and len(index) >= self._max_items):
-                evicted = self._make_room(size, slot, now)
-                if evicted is None:
-                    gone = self._drop(key)
-                    return False
+            slot = self._index.get(key)
+            new = slot is None
             if slot is None:
-                if not slots.free:
-                    more = [None] * slots.grow()
-                    self._keys += more
-                    self._values += more
-                slot = slots.free.pop()
-                index[key] = slot
+                added = size
+                if self._bytes + added > self._max_bytes or not slots.free:
+                    evicted = self._make_room(size, None, now)
+                    if evicted is None:
+                        return False
+                slot = slots.free.popleft()
                 self._keys[slot] = key
-                slots.inserted[slot] = self._insertions
-                self._insertions += 1
+                self._values[slot] = value
                 if slots.counts:
                     slots.enter(slot, key)
             else:
-                gone = self._values[slot]
-                if slots.counts:
-                    slots.use(slot)
-            self._values[slot] = value
-            self._bytes += added
+                added = size - slots.size[slot]
+                if self._bytes + added > self._max_bytes:
+                    evicted = self._make_room(size, slot, now)
+                    if evicted is None:
+                        gone = self._drop(key)
+                        return False
+                gone, self._values[slot] = self._values[slot], value
+                if slots.counts and slots.use(slot):
+                    slots.rescale()
             slots.size[slot] = size
             slots.last_accessed[slot] = now
             if prior is not None or unit is not None or not slots.plain:
                 slots.describe(slot, prior, unit)
+            if new:
+                self._index[key] = slot  # last of all: from here on readers find it
+            self._bytes += added
         finally:
             self._release()
         del gone
@@ -269,7 +308,9 @@ class AttentionLRUCache:
         ``too_large``, ``no_room`` (pins) and ``uncacheable`` (cannot be copied) count puts not stored.
         """
         with self._lock:
-            return {**self._counts, "items": len(self._index), "bytes": self._bytes}
+            counts = {**self._counts, "items": len(self._index), "bytes": self._bytes}
+            counts["hits"] += self._readings.count()
+            return counts
 
     # Inside the lock
 
@@ -284,14 +325,15 @@ class AttentionLRUCache:
 
     def _take_out(self, rows: list[int]) -> Evicted:
         """Remove the entries of these slots and return them; the slots are still to be given back."""
-        keys, values, sizes = self._keys, self._values, self._slots.size
         # Plain passes, each over all rows: what waits for memory then waits for many rows at once.
+        keys, values = self._keys, self._values
         gone = list(map(keys.__getitem__, rows)), list(map(values.__getitem__, rows))
-        for row in rows:
-            keys[row] = values[row] = None
-            self._bytes -= sizes[row]
         for key in gone[0]:
             del self._index[key]
+        self._era = object()
+        self._bytes -= sum(map(self._slots.size.__getitem__, rows))
+        for row in rows:
+            keys[row] = values[row] = None
         return list(zip(*gone, strict=True))
 
     def _make_room(self, size: int, slot: int | None, now: float) -> Evicted | None:
@@ -303,6 +345,11 @@ class AttentionLRUCache:
             self._counts["too_large"] += 1
             return None
         slots, items, nbytes = self._slots, len(self._index), self._bytes
+        if items < self._max_items and nbytes + size <= self._max_bytes:
+            more = [None] * slots.grow()
+            self._keys += more
+            self._values += more
+            return []
         evictable = slots.evictable()
         if slot is not None:  # an overwrite: its old size is free, and it is not its own victim
             evictable[slot] = False

@@ -21,6 +21,7 @@ class Ghosts:
         self.regret = 0.0
         self.began = False
         self._uses: dict[int, float] = {}
+        self._left = 0  # ghosts that went since the dict was last packed
 
     def leave(self, keys: Iterable[Hashable], uses: Iterable[float], held: int) -> None:
         """Note evictions, in their order, that left ``held`` entries; ghosts beyond the entries there were go."""
@@ -30,10 +31,15 @@ class Ghosts:
         # The last one to go was still held when it went.
         for ghost in list(islice(ghosts, max(0, len(ghosts) - (held + 1)))):
             del ghosts[ghost]
+            self._left += 1
+        # A dict keeps the place of what left it, and grows on: twice the memory, half of it empty.
+        if 2 * self._left > len(ghosts):
+            self._uses, self._left = dict(ghosts), 0
 
     def enter(self, key: Hashable, held: int) -> float | None:
         """A key is inserted among ``held``: the use count it had when it was evicted, None if it was not lately."""
         uses = self._uses.pop(hash(key), None)
+        self._left += uses is not None
         self.regret = scoring.moved_regret(self.regret, uses is not None, held)
         return uses
 

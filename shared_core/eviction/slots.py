@@ -8,6 +8,7 @@ needed yet (priors, evidence, use counts) does not exist, and costs nothing to w
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable, Sequence
 from typing import Any, Final
 
@@ -19,16 +20,13 @@ from shared_core.errors import InvalidInput
 from shared_core.eviction.ghosts import Ghosts
 from shared_core.eviction.policies import Entries
 
-_FREE: Final = -1
-"""The size of a slot that holds no entry."""
-
 _PENDING: Final = np.inf
 """Evidence that the attended task vector decides, once somebody asks."""
 
 _EMPTY: Final = {
     "last_accessed": ("d", 0.0),
     "inserted": ("q", 0),
-    "size": ("q", _FREE),
+    "size": ("q", 0),
     "uses": ("d", 0.0),
     "prior": ("d", np.nan),
     "evidence": ("d", np.nan),
@@ -43,9 +41,15 @@ _LONG_AGO: Final = -1e300
 class Slots:
     """Columns that grow by doubling, never past ``limit`` rows, and the list of free slots.
 
-    Slot and its ``last_accessed``, ``inserted`` and ``size`` are written by the cache, which takes a slot
-    from the end of ``free`` and calls ``grow`` when it is empty. A freed slot keeps its other facts:
-    whoever reads a whole column leaves out the rows that are not ``held``.
+    ``last_accessed`` and ``size`` are written by the cache, which takes a slot from the left of ``free`` and
+    calls ``grow`` when it is empty. Slots are taken in the order in which they were given back, so each
+    knows the number of its next insertion beforehand: ``inserted`` costs a new entry nothing, and a number
+    not reached yet tells a free slot. It keeps its other facts: whoever reads a whole column leaves out
+    the rows that are not ``evictable``.
+
+    ``last_accessed`` is also written, and ``use`` called, without the lock of the owner: ``use`` is a run of
+    bytecode without a call or a loop, which CPython does not interrupt where it has a global interpreter
+    lock; at worst a use is lost.
 
     ``default_prior`` NaN stands for the frequency (``scoring/frequency.py``): use counts then age, and
     evicted keys leave ghosts. ``counts``: whether uses are counted at all. A count below 0 is that of an
@@ -67,7 +71,8 @@ class Slots:
         self._ghosts = Ghosts() if np.isnan(default_prior) else None
         self.counts = counts or self._ghosts is not None
         self.plain = True  # no entry ever had a prior or an embedding of its own
-        self.free: list[int] = []
+        self.free: deque[int] = deque()
+        self._numbered = 0  # insertion numbers given out, those of the free slots included
         self.pinned: set[int] = set()
         self._capacity = 0
         # Unit rows of shape [capacity, d], a row of NaN where there is none; None until the first one.
@@ -85,38 +90,53 @@ class Slots:
 
     def _begin(self, name: str) -> None:
         code, empty = _EMPTY[name]
-        setattr(self, name, np.full(self._capacity, empty, dtype=code).data)
+        column = np.zeros(self._capacity, dtype=code)
+        if empty:
+            column.fill(empty)
+        setattr(self, name, column.data)
 
     # Coming and going
 
     def grow(self) -> int:
-        """More free slots, the lowest at the end of the list; how many."""
+        """More free slots, the lowest first; how many."""
         old, self._capacity = self._capacity, min(max(2 * self._capacity, _FIRST_CAPACITY), self._limit)
         for name in self._columns:
-            shorter = self.column(name)
+            shorter = getattr(self, name)
             self._begin(name)
-            self.column(name)[:old] = shorter
+            if old:
+                getattr(self, name)[:old] = shorter
         if self._embeddings is not None:
             more = np.full((self._capacity, self._embeddings.shape[1]), np.nan, dtype=np.float32)
             more[:old] = self._embeddings
             self._embeddings = more
-        self.free.extend(range(self._capacity - 1, old - 1, -1))
+        self.column("inserted")[old:] = np.arange(self._numbered, self._numbered + self._capacity - old)
+        self._numbered += self._capacity - old
+        self.free.extend(range(old, self._capacity))
         return self._capacity - old
+
+    def _queue(self, slots: Sequence[int]) -> None:
+        """Queue free slots and number the insertions they wait for."""
+        inserted, number = self.inserted, self._numbered
+        for slot in slots:
+            inserted[slot] = number
+            number += 1
+        self._numbered = number
+        self.free.extend(slots)
 
     def enter(self, slot: int, key: Hashable) -> None:
         """Count the first use of a new entry, on top of those it had when the key was evicted lately."""
-        unit, ghosts = self._unit, self._ghosts
+        ghosts = self._ghosts
         if ghosts is None:
-            self.uses[slot] = unit
+            self.uses[slot] = self._unit
             return
         held = self._capacity - len(self.free)
         if ghosts.began:
             uses = ghosts.enter(key, held)
-            self.uses[slot] = -unit if uses is None else uses + unit
+            self.uses[slot] = -self._unit if uses is None else uses + self._unit
         else:  # what comes while there is still room need not compete
-            self.uses[slot] = unit
+            self.uses[slot] = self._unit
         self._growth = scoring.growth(held)
-        self._unit = unit * self._growth
+        self._unit *= self._growth
 
     def evict(self, slots: Sequence[int], keys: Sequence[Hashable]) -> None:
         """Give back the slots of entries that the policy evicted, and keep their counts for a while."""
@@ -126,37 +146,38 @@ class Slots:
 
     def release(self, slots: Sequence[int]) -> None:
         """Give slots back."""
-        size = self.size
-        for slot in slots:
-            size[slot] = _FREE
         self.pinned.difference_update(slots)
-        self.free.extend(slots)
+        self._queue(slots)
         if self._ghosts is not None:
             self._growth = scoring.growth(self._capacity - len(self.free))
 
     def evictable(self) -> npt.NDArray[np.bool_]:
         """Which slots hold an entry that is not pinned, shape [n]."""
-        found: npt.NDArray[np.bool_] = self.column("size") >= 0
+        found: npt.NDArray[np.bool_] = self.column("inserted") < self._numbered - len(self.free)
         if self.pinned:
             found[list(self.pinned)] = False
         return found
 
     # What one access changes beside ``last_accessed``
 
-    def use(self, slot: int) -> None:
-        """Count one more use of an entry."""
+    def use(self, slot: int) -> bool:
+        """Count one more use of an entry; whether it is time to ``rescale``."""
         uses, unit = self.uses, self._unit
-        uses[slot] = abs(uses[slot]) + unit
+        used = uses[slot]
+        uses[slot] = used + unit if used > 0.0 else unit - used
         self._unit = unit = unit * self._growth
-        if unit > _UNIT_LIMIT:
-            self._rescale()
+        return unit > _UNIT_LIMIT
 
-    def _rescale(self) -> None:
-        uses = self.column("uses")
-        uses /= self._unit
-        if self._ghosts is not None:
-            self._ghosts.rescale(1.0 / self._unit)
-        self._unit = 1.0
+    def rescale(self) -> None:
+        """Make a use weigh 1 again, if it weighs too much. Not without the lock of the owner."""
+        unit = self._unit
+        if unit > _UNIT_LIMIT:
+            uses: memoryview[Any] = (self.column("uses") / unit).data
+            if self._ghosts is not None:
+                self._ghosts.rescale(1.0 / unit)
+            # Into a new column, and both at once: a use that comes meanwhile, without the lock, may be lost, but is
+            # never weighed in the old unit.
+            self.uses, self._unit = uses, 1.0
 
     def describe(self, slot: int, prior: float | None, unit: npt.NDArray[np.float32] | None) -> None:
         """Set or remove the prior and the embedding of a slot, and forget the evidence the old one gave."""

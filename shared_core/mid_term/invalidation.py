@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from shared_core.mid_term.keys import digest
@@ -58,16 +58,47 @@ def counter(kind: Kind, text: str, *, scope: str | None = None, space: str | Non
     return "tools:" + digest(kind, text, *(("scope", scope) if scope is not None else ("space", space or "")))[:32]
 
 
+At = tuple[str, str]
+"""A space and a scope in it."""
+
+
 @dataclass(slots=True, eq=False)
 class Generation:
-    """The entries that hang on one thing since its last event. The event ends it; the next entry begins another."""
+    """The entries that hang on one thing since its last event. The event ends it; the next entry begins another.
 
-    keys: set[str] = field(default_factory=set)
+    Most calls and resources have one entry for ever: a set for it would be most of what an entry costs.
+    """
+
+    at: At
+    keys: set[str] | tuple[str, ...] = ()
     holds: int = 0
     over: bool = False
 
+    def add(self, key: str) -> None:
+        """An entry hangs on this."""
+        if isinstance(self.keys, set):
+            self.keys.add(key)
+        elif key not in self.keys:
+            self.keys = {*self.keys, key} if self.keys else (key,)
+
+    def discard(self, key: str) -> None:
+        """The entry does no longer."""
+        if isinstance(self.keys, set):
+            self.keys.discard(key)
+        elif key in self.keys:
+            self.keys = ()
+
+    def pop(self) -> str:
+        """Any entry, which then hangs on it no longer."""
+        if isinstance(self.keys, set):
+            return self.keys.pop()
+        (key,), self.keys = self.keys, ()
+        return key
+
 
 Hold = tuple[Generation, ...]
+Groups = Generation | dict[At, Generation]
+"""The generations of one thing in all spaces and scopes: itself if there is one, which is nearly always so."""
 
 
 class Generations:
@@ -80,12 +111,13 @@ class Generations:
     """
 
     def __init__(self) -> None:
-        self._index: dict[Kind, dict[str, dict[tuple[str, str], Generation]]] = {kind: {} for kind in KINDS}
-        self._dead: deque[set[str]] = deque()
+        self._index: dict[Kind, dict[str, Groups]] = {kind: {} for kind in KINDS}
+        self._dead: deque[Generation] = deque()
 
     def hold(self, reach: Reach) -> Hold:
         """Take the present generations for an execution that begins now; give them back with ``release``."""
-        held = tuple(self._take(label, reach) for label in reach.labels())
+        at = (reach.space, reach.scope)
+        held = tuple(self._take(kind, text, at) for kind, text in reach.labels())
         for generation in held:
             generation.holds += 1
         return held
@@ -96,14 +128,14 @@ class Generations:
         for generation in held:
             generation.holds -= 1
             if entered and key is not None:
-                generation.keys.add(key)
+                generation.add(key)
         self._prune(reach)
         return entered
 
     def leave(self, reach: Reach, held: Hold, key: str) -> None:
         """The entry is gone from the cache."""
         for generation in held:
-            generation.keys.discard(key)
+            generation.discard(key)
         self._prune(reach)
 
     @staticmethod
@@ -113,20 +145,25 @@ class Generations:
 
     def end(self, kind: Kind, text: str, *, scope: str | None = None, space: str | None = None) -> int:
         """The event: end the generations of this thing (in a scope, in a space, or everywhere); how many entries."""
-        groups = self._index[kind].get(text, {})
-        if scope is not None and space is not None:
-            chosen = [(space, scope)] if (space, scope) in groups else []
+        groups = self._index[kind].get(text)
+        if groups is None:
+            return 0
+        if isinstance(groups, dict) and scope is not None and space is not None:
+            found = groups.get((space, scope))
+            chosen = [found] if found is not None else []
         else:
-            chosen = [at for at in groups if (space is None or at[0] == space) and (scope is None or at[1] == scope)]
+            chosen = [
+                one
+                for one in (groups.values() if isinstance(groups, dict) else (groups,))
+                if (space is None or one.at[0] == space) and (scope is None or one.at[1] == scope)
+            ]
         count = 0
-        for at in chosen:
-            generation = groups.pop(at)
+        for generation in chosen:
+            self._take_out(kind, text, generation)
             generation.over = True
             count += len(generation.keys)
             if generation.keys:
-                self._dead.append(generation.keys)
-        if not groups:
-            self._index[kind].pop(text, None)
+                self._dead.append(generation)
         return count
 
     def tools(self, prefix: str) -> list[str]:
@@ -136,22 +173,41 @@ class Generations:
     def sweep(self, *, at_once: bool = False) -> Iterator[str]:
         """Keys of entries that events made untrue, a bounded number; the cache removes them."""
         for _ in range(_SWEEP_AT_ONCE if at_once else _SWEEP_LATER):
-            while self._dead and not self._dead[0]:
+            while self._dead and not self._dead[0].keys:
                 self._dead.popleft()
             if not self._dead:
                 return
             yield self._dead[0].pop()
 
-    def _take(self, label: tuple[Kind, str], reach: Reach) -> Generation:
-        kind, text = label
-        return self._index[kind].setdefault(text, {}).setdefault((reach.space, reach.scope), Generation())
+    def _take(self, kind: Kind, text: str, at: At) -> Generation:
+        found = self._find(kind, text, at)
+        if found is None:
+            found = Generation(at)
+            groups = self._index[kind].get(text)
+            if groups is None:
+                self._index[kind][text] = found
+            elif isinstance(groups, dict):
+                groups[at] = found
+            else:
+                self._index[kind][text] = {groups.at: groups, at: found}
+        return found
+
+    def _find(self, kind: Kind, text: str, at: At) -> Generation | None:
+        groups = self._index[kind].get(text)
+        if isinstance(groups, dict):
+            return groups.get(at)
+        return groups if groups is not None and groups.at == at else None
+
+    def _take_out(self, kind: Kind, text: str, generation: Generation) -> None:
+        groups = self._index[kind][text]
+        if isinstance(groups, dict):
+            del groups[generation.at]
+        if groups is generation or not groups:
+            del self._index[kind][text]
 
     def _prune(self, reach: Reach) -> None:
         at = (reach.space, reach.scope)
         for kind, text in reach.labels():
-            groups = self._index[kind].get(text)
-            generation = groups.get(at) if groups else None
-            if groups and generation is not None and not generation.keys and not generation.holds:
-                del groups[at]
-                if not groups:
-                    del self._index[kind][text]
+            generation = self._find(kind, text, at)
+            if generation is not None and not generation.keys and not generation.holds:
+                self._take_out(kind, text, generation)

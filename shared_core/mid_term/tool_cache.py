@@ -1,16 +1,14 @@
 """``memory.tools``: results of tools and of intermediate computations, paid for once and never stale.
 
-Here is what a call goes through and which events it causes. Keys are made in ``keys.py``, policies read in
-``tools.py``, results kept in ``tool_entries.py``, concurrent calls joined in ``single_flight.py``.
+Here is what the user may say: which tools there are, what is called, what is invalidated. A call then goes
+through ``tool_calls.py``. Keys are made in ``keys.py``, policies read in ``tools.py``, results kept in
+``tool_entries.py``.
 """
 
 from __future__ import annotations
 
-import asyncio
 import functools
-import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar, Unpack, overload
 
 from shared_core import arguments
@@ -18,12 +16,11 @@ from shared_core.errors import InvalidInput, open_again
 from shared_core.mid_term import tools
 from shared_core.mid_term.invalidation import Kind, Reach
 from shared_core.mid_term.keys import arguments_key, digest
-from shared_core.mid_term.single_flight import Again, Outcome, SingleFlight, in_thread
+from shared_core.mid_term.tool_calls import Prepared, ToolCalls
 from shared_core.mid_term.tool_counts import ToolCounts
-from shared_core.mid_term.tool_entries import Attempt, Call, ToolEntries
-from shared_core.mid_term.tools import Event, Policy, Registered, Resources
-from shared_core.mid_term.values import Uncached
-from shared_core.records import MISS
+from shared_core.mid_term.tool_entries import ToolEntries
+from shared_core.mid_term.tool_entry import Call
+from shared_core.mid_term.tools import Policy, Registered, Resources
 from shared_core.settings import Settings
 from shared_core.storage.base import Blobs
 
@@ -51,11 +48,10 @@ class ToolCache:
     ) -> None:
         self._scope_of = scope_of
         self._entries = ToolEntries(settings=settings, clock=clock, blobs=blobs, policy=policy)
-        self._flights = SingleFlight()
         self._policies: dict[str, Policy] = {}
         self._defaults: dict[str, tools.Defaults] = {}
         self._counts = ToolCounts()
-        self._closed = False
+        self._calls = ToolCalls(self._entries, self._counts)
 
     def register(
         self,
@@ -119,7 +115,7 @@ class ToolCache:
                 f"tools.call: expected a plain function for {name!r}, got a coroutine function; use acall"
             )
         prepared = self._prepare(name, args, tools.defaults(fn), scope, form=form, readable=readable)
-        return self._run(*prepared, lambda: fn(**args))
+        return self._calls.run(*prepared, lambda: fn(**args))
 
     async def acall(
         self,
@@ -133,7 +129,7 @@ class ToolCache:
     ) -> Any:
         """``call`` without blocking the loop: ``fn`` is a coroutine function, or a plain one for a thread."""
         prepared = self._prepare(name, args, tools.defaults(fn), scope, form=form, readable=readable)
-        return await self._arun(*prepared, lambda: fn(**args), hop=not tools.is_async(fn))
+        return await self._calls.arun(*prepared, lambda: fn(**args), hop=not tools.is_async(fn))
 
     @overload
     def wrap(
@@ -193,7 +189,7 @@ class ToolCache:
         signature, defaults = tools.signature(fn), tools.defaults(fn)
         self._defaults[name] = defaults
 
-        def prepared(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Prepared, Call | None]:
+        def prepared(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Prepared, Call | None]:
             bound = tools.bind(signature, args, kwargs) if signature else {"*args": args, **kwargs}
             return self._prepare(name, bound, defaults, scope, policy)
 
@@ -201,17 +197,17 @@ class ToolCache:
 
             @functools.wraps(fn)
             async def acached(*args: Any, **kwargs: Any) -> Any:
-                return await self._arun(*prepared(args, kwargs), lambda: fn(*args, **kwargs), hop=False)
+                return await self._calls.arun(*prepared(args, kwargs), lambda: fn(*args, **kwargs), hop=False)
 
             return acached  # type: ignore[return-value]
 
         @functools.wraps(fn)
         def cached(*args: Any, **kwargs: Any) -> Any:
-            return self._run(*prepared(args, kwargs), lambda: fn(*args, **kwargs))
+            return self._calls.run(*prepared(args, kwargs), lambda: fn(*args, **kwargs))
 
         return cached  # type: ignore[return-value]
 
-    # What a call goes through
+    # Which call it is
 
     def _prepare(
         self,
@@ -222,7 +218,7 @@ class ToolCache:
         policy: Policy | None = None,
         form: str = "",
         readable: Callable[[Any], bool] | None = None,
-    ) -> tuple[_Prepared, Call | None]:
+    ) -> tuple[Prepared, Call | None]:
         """What is known before anything runs. The call is None if it is to be executed whatever is kept."""
         scope = self._scope_of(scope)
         policy = policy or self._policies.get(name, tools.UNKNOWN)
@@ -234,7 +230,7 @@ class ToolCache:
         try:
             text = arguments_key(full, policy.key)
         except Exception:  # noqa: BLE001  the arguments' own code runs here; whatever it raises, there is no key
-            return _Prepared(name, policy, full, space), None
+            return Prepared(name, policy, full, space), None
         made = digest(name, text)
         self._counts.called((made, scope), name, text)
         if policy.kept:
@@ -244,129 +240,15 @@ class ToolCache:
                 call = Call(key, reach, policy, readable=readable)
             except tools.UnclearResources:
                 pass
-        return _Prepared(name, policy, full, space), call
-
-    def _run(self, prepared: _Prepared, call: Call | None, run: Callable[[], Any]) -> Any:
-        if self._closed:
-            return self._alone(run)
-        if call is None:
-            return self._bypass(prepared, run)
-
-        def lead() -> tuple[Any, Outcome]:
-            return self._lead(call, run)
-
-        return self._flights.serve(call.key, lambda: self._entries.look(call), lead, self._entries.joined)
-
-    def _lead(self, call: Call, run: Callable[[], Any]) -> tuple[Any, Outcome]:
-        found = self._entries.look(call)  # an execution may have ended since the caller looked
-        if found is not MISS:
-            return found, Again()
-        attempt = self._entries.begin(call)
-        try:
-            value = run()
-        except BaseException:
-            self._entries.raised(call, attempt)
-            raise
-        return self._entries.finish(call, attempt, value)
-
-    async def _arun(self, prepared: _Prepared, call: Call | None, run: Callable[[], Any], *, hop: bool) -> Any:
-        if self._closed:
-            return _open(await _awaited(await in_thread(self._alone, run) if hop else self._alone(run)))
-        if call is None:
-            return await self._abypass(prepared, run, hop=hop)
-        disk = self._entries.shared or bool(call.reach.resources)
-
-        async def look() -> Any:
-            return await self._aside(disk, self._entries.look, call)
-
-        async def alead() -> tuple[Any, Outcome]:
-            found = await look()
-            if found is not MISS:
-                return found, Again()
-            attempt = await self._begun(call, disk=disk)
-            try:
-                value = await run()
-            except BaseException:
-                self._entries.raised(call, attempt)
-                raise
-            kept: tuple[Any, Outcome] = await self._aside(disk, self._entries.finish, call, attempt, value)
-            return kept
-
-        lead: Callable[[], Any] = (lambda: self._lead(call, run)) if hop else alead
-        return await _awaited(await self._flights.aserve(call.key, look, lead, self._entries.joined, hop=hop))
-
-    async def _begun(self, call: Call, *, disk: bool) -> Attempt:
-        """The attempt; if the caller is cancelled while a thread makes it, its hold is given back when it is made."""
-        making = asyncio.ensure_future(self._aside(disk, self._entries.begin, call))
-        try:
-            return await asyncio.shield(making)
-        except asyncio.CancelledError:
-            making.add_done_callback(functools.partial(self._given_back, call))
-            raise
-
-    def _given_back(self, call: Call, making: asyncio.Future[Attempt]) -> None:
-        if not making.cancelled() and making.exception() is None:
-            self._entries.abort(call, making.result())
-
-    @staticmethod
-    async def _aside(disk: bool, fn: Callable[..., Any], *args: Any) -> Any:
-        """In a thread if the work touches the disk. A fresh one: see ``single_flight``."""
-        return await in_thread(fn, *args) if disk else fn(*args)
-
-    # Executed always
+        return Prepared(name, policy, full, space), call
 
     def close(self) -> None:
         """From now on every tool is executed, and nothing is kept or invalidated."""
-        self._closed = True
+        self._calls.close()
         if self._entries.rows is not None:
             self._entries.rows.close()
 
     __reduce__ = open_again
-
-    def _alone(self, run: Callable[[], Any]) -> Any:
-        self._counts.after_close()
-        return _open(run())
-
-    def _bypass(self, prepared: _Prepared, run: Callable[[], Any]) -> Any:
-        event = self._event(prepared)
-        self._end_shared(event)
-        try:
-            return _open(run())
-        finally:
-            self._end(event, prepared)
-            self._end_shared(event)
-
-    async def _abypass(self, prepared: _Prepared, run: Callable[[], Any], *, hop: bool) -> Any:
-        if hop:  # whole in the thread: a cancelled caller does not stop it, and the event comes when it has ended
-            value = await in_thread(self._bypass, prepared, run)
-            if not inspect.iscoroutine(value):
-                return value
-        event = self._event(prepared)
-        await self._aside(event is not None, self._end_shared, event)
-        try:
-            return _open(await (value if hop else run()))
-        finally:
-            self._end(event, prepared)
-            await self._aside(event is not None, self._end_shared, event)
-
-    def _event(self, prepared: _Prepared) -> Event | None:
-        """Count an execution that is not kept; the event it causes."""
-        if prepared.policy.kept:
-            self._entries.uncacheable()
-            return None
-        self._counts.bypassed(prepared.name)
-        return tools.event_of(prepared.policy, prepared.args, prepared.space)
-
-    def _end(self, event: Event | None, prepared: _Prepared) -> None:
-        if event is not None:
-            ended = self._entries.end(event.kind, event.texts, space=event.space)
-            if ended and prepared.policy is tools.UNKNOWN:
-                self._counts.made_stale(prepared.name, ended)
-
-    def _end_shared(self, event: Event | None) -> None:
-        """Before and after an execution: a process that dies in between has invalidated all the same."""
-        if event is not None:
-            self._entries.end_shared(event.kind, event.texts, space=event.space)
 
     # Events
 
@@ -404,7 +286,7 @@ class ToolCache:
         if scope is not None:
             arguments.scope("scope", scope)
         here = self._entries.end(kind, texts, scope=scope)
-        return max(here, self._entries.end_shared(kind, texts, scope=scope))
+        return max(here, self._entries.others.end(kind, texts, scope=scope))
 
     @property
     def evictions(self) -> int:
@@ -422,23 +304,6 @@ class ToolCache:
         return {**self._entries.stats(), **self._counts.stats()}
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    name: str
-    policy: Policy
-    args: dict[str, Any]
-    space: str
-
-
 def _expect_function(what: str, fn: object) -> None:
     if not callable(fn):
         raise InvalidInput(f"tools.{what}: expected a function, got {fn!r}; write tools.{what}(get_weather, ttl=60)")
-
-
-def _open(value: Any) -> Any:
-    return value.value if isinstance(value, Uncached) else value
-
-
-async def _awaited(value: Any) -> Any:
-    """A plain function may have given a coroutine; it cannot be kept, but it is still to be awaited."""
-    return await value if inspect.iscoroutine(value) else value

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,54 +16,16 @@ from shared_core.errors import InvalidInput
 from shared_core.eviction.values import deep_size
 from shared_core.forks import renew_in_child
 from shared_core.mid_term import watch
-from shared_core.mid_term.invalidation import Generations, Hold, Kind, Reach, counter
+from shared_core.mid_term.invalidation import Generations, Kind
+from shared_core.mid_term.other_processes import OtherProcesses
 from shared_core.mid_term.rows import Row, Rows
 from shared_core.mid_term.shelf import CAUSES, Shelf, alive
 from shared_core.mid_term.single_flight import Again, Alone, Outcome, Value
-from shared_core.mid_term.tools import Policy
-from shared_core.mid_term.values import Frozen, Uncached, failed, freeze, thawable
+from shared_core.mid_term.tool_entry import Attempt, Call, Entry
+from shared_core.mid_term.values import Uncached, failed, freeze, thawable
 from shared_core.records import MISS
 from shared_core.settings import Settings
 from shared_core.storage.base import Blobs
-
-
-@dataclass(slots=True)
-class Call:
-    """One call that may be served: its key, what it hangs on, its policy; ``cause`` of the miss once there is one.
-
-    ``readable`` tells whether the caller can make anything of a kept value.
-    """
-
-    key: str
-    reach: Reach
-    policy: Policy
-    cause: str = "cold"
-    readable: Callable[[Any], bool] | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Entry:
-    """A kept result. Times in epoch seconds; ``seconds`` is what its execution took; ``size`` in bytes."""
-
-    frozen: Frozen
-    size: int
-    created: float
-    seconds: float
-    reach: Reach
-    hold: Hold
-    watched: watch.Watch
-    stamps: tuple[int, ...]
-    stored: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """An execution under way. ``watched`` or ``stamps`` None: what it sees cannot be told, so nothing is kept."""
-
-    started: float
-    hold: Hold
-    watched: watch.Watch | None
-    stamps: tuple[int, ...] | None
 
 
 class ToolEntries:
@@ -76,11 +37,11 @@ class ToolEntries:
         self._shelf: Shelf[Entry] = self._new_shelf()
         self._generations = Generations()
         self._lock = threading.Lock()
-        self._noted: set[tuple[str, str]] = set()
         self._hits = self._joined = 0
         self._misses: Counter[str] = Counter()
         self._seconds_saved = 0.0
         self.rows = Rows(blobs, "tools", settings) if blobs is not None else None
+        self.others = OtherProcesses(self.rows)
         renew_in_child(self)
 
     def after_fork_in_child(self) -> None:
@@ -154,7 +115,7 @@ class ToolEntries:
         if watched is None:
             return "invalidated"
         entry.watched = watched  # a file that is no longer young need not be hashed again
-        if self.rows is not None and self._stamps(call.reach) != entry.stamps:
+        if self.others.stamps(call.reach) != entry.stamps:
             return "invalidated"
         return None
 
@@ -199,9 +160,7 @@ class ToolEntries:
             watched: watch.Watch | None = watch.watch(call.reach.resources, started)
         except OSError:
             watched = None
-        stamps: tuple[int, ...] | None = ()
-        if self.rows is not None:
-            stamps = self._stamps(call.reach) if self._note(call.reach) else None
+        stamps = self.others.stamps(call.reach) if self.others.note(call.reach) else None
         return Attempt(started, hold, watched, stamps)
 
     def abort(self, call: Call, attempt: Attempt) -> None:
@@ -260,7 +219,7 @@ class ToolEntries:
     def _still_true(self, call: Call, attempt: Attempt, now: float) -> watch.Watch | None:
         if attempt.watched is None or not self._generations.true(attempt.hold):
             return None
-        if self.rows is not None and attempt.stamps is not None and self._stamps(call.reach) != attempt.stamps:
+        if attempt.stamps is not None and self.others.stamps(call.reach) != attempt.stamps:
             return None
         return watch.still(attempt.watched, now)
 
@@ -308,41 +267,11 @@ class ToolEntries:
             self._sweep(at_once=True)
         return count
 
-    def end_shared(
-        self, kind: Kind, texts: Sequence[str], *, scope: str | None = None, space: str | None = None
-    ) -> int:
-        """End them for every process that shares the rows; how many rows."""
-        within = texts[0] if kind == "space" and texts else space
-        if self.rows is None or not texts or (within is not None and not self._used(within)):
-            return 0
-        names = [counter(kind, text, scope=scope, space=space) for text in texts]
-        tags = [counter(kind, text, space=space) for text in texts]
-        return self.rows.advance(names, tags, scope)
-
     def tools(self, prefix: str) -> set[str]:
         """Names of tools with results here or in the rows that start so."""
         with self._lock:
             found = set(self._generations.tools(prefix))
-        return found if self.rows is None else found | set(self.rows.names("tool", prefix))
-
-    def _stamps(self, reach: Reach) -> tuple[int, ...] | None:
-        found = self.rows.stamps(reach.counters()) if self.rows is not None else []
-        return None if found is None else tuple(found)
-
-    def _note(self, reach: Reach) -> bool:
-        """Before the first execution: events of other processes must know what there is to reach."""
-        for at in (("tool", reach.tool), ("space", reach.space)):
-            if at not in self._noted:
-                if self.rows is None or not self.rows.note(*at):
-                    return False
-                self._noted.add(at)
-        return True
-
-    def _used(self, space: str) -> bool:
-        """Whether any process ever kept a result in the space; if none did, an event in it reaches nothing."""
-        if ("space", space) not in self._noted and self.rows is not None and self.rows.noted("space", space):
-            self._noted.add(("space", space))
-        return ("space", space) in self._noted
+        return found | self.others.tools(prefix)
 
     # Counting
 

@@ -83,7 +83,8 @@ class Policy:
 
     def space_of(self, scope: str) -> str:
         """The space its resources mean something in: a named one for all scopes, or the scope's own."""
-        return f"named:{self.space}" if self.space is not None else f"scope:{scope}"
+        # Every kept entry holds it: one text for all of them.
+        return sys.intern(f"named:{self.space}" if self.space is not None else f"scope:{scope}")
 
 
 UNKNOWN: Final = Policy(cacheable=False)

@@ -4,6 +4,7 @@ import copy
 import math
 import sys
 import threading
+import tracemalloc
 from collections import deque
 
 import numpy as np
@@ -416,6 +417,30 @@ def test_a_prior_outside_0_1_is_refused(prior):
     with pytest.raises(InvalidInput, match="prior: expected a number from 0 to 1"):
         cache.put("k", 1, prior=prior)
     assert len(cache) == 0
+
+
+@pytest.mark.parametrize("prior", [0.5, "frequency"])
+@pytest.mark.parametrize("size", [100, 5000])
+def test_an_entry_takes_at_most_300_bytes_beside_key_and_value(prior, size):
+    """Filled, and after four times as many evictions, when the frequency keeps ghosts; the empty cache included."""
+    keys, value = [f"{i:064x}" for i in range(5 * size)], b"x" * 400
+    warm = AttentionLRUCache(100, default_prior=prior)
+    for key in keys[:300]:
+        warm.put(key, value)  # what numpy sets up once is not the cache's
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        cache = AttentionLRUCache(size, default_prior=prior)
+        for key in keys[:size]:
+            cache.put(key, value)
+        filled = tracemalloc.get_traced_memory()[0] - before
+        for key in keys[size:]:
+            cache.put(key, value)
+        churned = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert filled <= 300 * size
+    assert churned <= 300 * size
 
 
 def test_sizes_are_measured_through_nesting_and_cycles():

@@ -65,7 +65,7 @@ def test_the_work_of_an_event_does_not_grow_with_the_entries_it_reaches():
             touched.append("walked")
             return super().__iter__()
 
-    generation = generations._index["tool"]["read"]["scope:a", "a"]
+    generation = generations._index["tool"]["read"]
     generation.keys = Watched(generation.keys)
     assert generations.end("tool", "read") == 10_000
     assert touched == []
@@ -80,6 +80,28 @@ def test_nothing_is_left_behind_when_all_entries_have_gone():
     for key, (at,) in held.items():
         generations.leave(at, holds[key], key)
     assert not any(generations._index.values())
+
+
+def test_one_space_and_scope_can_be_named_where_there_is_one_and_where_there_are_two():
+    generations = Generations()
+    ada = enter(generations, "k1", reach(resources=["r"]))
+    assert generations.end("resource", "r", scope="a", space="named:team") == 0
+    team = enter(generations, "k2", reach(space="named:team", resources=["r"]))
+    assert generations.end("resource", "r", scope="b", space="named:team") == 0
+    assert generations.end("resource", "r", scope="a", space="named:team") == 1
+    assert [generations.true(hold) for hold in (ada, team)] == [True, False]
+    assert generations.end("resource", "r", scope="a", space="scope:a") == 1
+    assert not generations._index["resource"]
+
+
+def test_an_entry_entered_again_under_its_key_counts_once():
+    generations = Generations()
+    for _ in range(2):
+        enter(generations, "k1", reach(resources=["r"]))
+    enter(generations, "k2", reach(call="d", resources=["r"]))
+    enter(generations, "k2", reach(call="d", resources=["r"]))
+    assert generations.end("resource", "r") == 2
+    assert set(generations.sweep(at_once=True)) == {"k1", "k2"}
 
 
 class Model(RuleBasedStateMachine):

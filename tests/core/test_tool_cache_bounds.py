@@ -1,6 +1,7 @@
 """Bytes and entries stay within their bounds after every operation."""
 
 import threading
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -104,6 +105,22 @@ def test_evicted_entries_leave_nothing_behind():
         tools.call("get", {"key": str(i)}, lambda key: key)
     index = tools._entries._generations._index
     assert {kind: len(texts) for kind, texts in index.items()} == {"tool": 1, "call": 10, "space": 1, "resource": 10}
+
+
+def test_a_result_with_a_resource_of_its_own_costs_less_than_two_kilobytes_of_bookkeeping():
+    """500 short results, each of another resource; the keys and the counted repeats included."""
+    tools = tool_cache()
+    tools.register("get", reads="key")
+    texts = [f"res:{i}" for i in range(500)]
+    tracemalloc.start()
+    try:
+        for text in texts:
+            tools.call("get", {"key": text}, lambda key: key)
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert tools.stats()["entries"] == 500
+    assert held / 500 < 2000
 
 
 class Bounds(RuleBasedStateMachine):

@@ -248,7 +248,7 @@ def test_whoever_waits_for_an_overtaken_read_gets_a_fresh_one(by):
         assert reading.wait(20)
         (tools if by == "this process" else other).call("set", {"item": "7"}, lambda item: None)
         second = pool.submit(tools.call, "get", {"item": "7"}, slow)
-        while next(iter(tools._flights._flights.values())).waiters < 2:
+        while next(iter(tools._calls._flights._flights.values())).waiters < 2:
             threading.Event().wait(0.001)
         written.set()
         assert (first.result(20), second.result(20)) == ("old", "new")
