@@ -227,6 +227,8 @@ class ScopeIndex:
         self.count += active - before
         self.bytes -= before * int(columns["size"][position])
         columns["active"][position] = active
+        if not active:
+            return  # nothing else of it is asked for; if it comes back, the feed brings all of it
         columns["pinned"][position] = memory.pinned
         columns["importance"][position] = memory.importance
         columns["last_accessed"][position] = memory.last_accessed
@@ -244,7 +246,7 @@ class ScopeIndex:
             self._add_vectors(position, row.vectors)
         size = len(memory.text.encode()) + 4 * self._dimension * int(columns["windows"][position])
         columns["size"][position] = size
-        self.bytes += active * size
+        self.bytes += size
 
     def _add_vectors(self, position: int, raw: bytes) -> None:
         if not raw or not self._dimension or len(raw) % (4 * self._dimension):

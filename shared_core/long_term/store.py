@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
 
 from shared_core import arguments
@@ -168,40 +168,18 @@ class MemoryStore:
         if not drafts:
             return []
         drafts = self._rated(drafts)
-        fingerprint, vectors = self.vectors.of([draft.text for draft in drafts])
-        frequencies = Frequencies(self.current)
-        items = []
-        for draft, raw in zip(drafts, vectors, strict=True):
-            words = terms(draft.text)
-            items.append(
-                NewMemory(
-                    memory=Memory(
-                        id=draft.id if draft.id is not None else self._ids(),
-                        text=draft.text,
-                        scope=draft.scope,
-                        role=draft.role,
-                        speaker=draft.speaker,
-                        session=draft.session,
-                        tags=draft.tags,
-                        importance=frequencies.importance(draft, words),
-                        at=now if draft.at is None else draft.at,
-                        created_at=now,
-                        last_accessed=now,
-                        access_count=0,
-                        subject=draft.subject,
-                        pinned=draft.pinned,
-                        metadata=draft.metadata,
-                    ),
-                    merge_key=draft.merge_key,
-                    explicit_id=draft.id is not None,
-                    terms=" ".join(words),
-                    embedder=fingerprint if raw else None,
-                    vectors=raw,
-                    source=draft.source,
-                )
-            )
-        with self._room(items, now) as rooms, self._flushing() as accesses:
-            stored = self.rows.add(items, accesses, rooms=rooms)
+        embedder, vectors = self.vectors.of([draft.text for draft in drafts])
+        with self._planning():
+            indexes = self._all_current(draft.scope for draft in drafts)
+            frequencies = {scope: Frequencies(index) for scope, index in indexes.items()}
+            items = [
+                self._item(draft, frequencies[draft.scope], embedder, raw, now)
+                for draft, raw in zip(drafts, vectors, strict=True)
+            ]
+            rooms = self._rooms(items, indexes, now)
+            with self._flushing() as accesses:
+                stored = self.rows.add(items, accesses, rooms=rooms)
+        self._made(rooms)
         fresh = sum(new for _, new in stored)
         self.count(remembered=fresh, strengthened=len(stored) - fresh)
         return [memory for memory, _ in stored]
@@ -209,32 +187,70 @@ class MemoryStore:
     def replace(self, id: str, draft: Draft, *, now: float) -> Memory:
         """Write ``draft`` as the successor of ``id``. NotFound if the scope has no such memory."""
         (draft,) = self._rated([draft])
-        fingerprint, (raw,) = self.vectors.of([draft.text])
+        embedder, (raw,) = self.vectors.of([draft.text])
+        with self._planning():
+            indexes = self._all_current([draft.scope])
+            item = self._item(draft, Frequencies(indexes[draft.scope]), embedder, raw, now)
+            rooms = self._rooms([item], indexes, now)
+            stored = self.rows.supersede(draft.scope, id, item, room=rooms.get(draft.scope))
+        self._made(rooms)
+        return stored
+
+    def _item(
+        self, draft: Draft, frequencies: Frequencies, embedder: str | None, vectors: bytes | None, now: float
+    ) -> NewMemory:
         words = terms(draft.text)
         memory = Memory(
-            id=self._ids(), text=draft.text, scope=draft.scope, role=draft.role, speaker=draft.speaker,
-            session=draft.session, tags=draft.tags, importance=Frequencies(self.current).importance(draft, words),
-            at=now if draft.at is None else draft.at, created_at=now, last_accessed=now, access_count=0,
-            subject=draft.subject, pinned=draft.pinned, metadata=draft.metadata,
-        )  # fmt: skip
-        item = NewMemory(
-            memory=memory, merge_key=draft.merge_key, explicit_id=True, terms=" ".join(words),
-            embedder=fingerprint if raw else None, vectors=raw, source=draft.source,
-        )  # fmt: skip
-        with self._room([item], now) as rooms:
-            return self.rows.supersede(draft.scope, id, item, room=rooms.get(draft.scope))
+            id=draft.id if draft.id is not None else self._ids(),
+            text=draft.text,
+            scope=draft.scope,
+            role=draft.role,
+            speaker=draft.speaker,
+            session=draft.session,
+            tags=draft.tags,
+            importance=frequencies.importance(draft, words),
+            at=now if draft.at is None else draft.at,
+            created_at=now,
+            last_accessed=now,
+            access_count=0,
+            subject=draft.subject,
+            pinned=draft.pinned,
+            metadata=draft.metadata,
+        )
+        return NewMemory(
+            memory=memory,
+            merge_key=draft.merge_key,
+            explicit_id=draft.id is not None,
+            terms=" ".join(words),
+            embedder=embedder if vectors else None,
+            vectors=vectors,
+            source=draft.source,
+        )
 
-    @contextmanager
-    def _room(self, items: Sequence[NewMemory], now: float) -> Iterator[dict[str, ScopeRoom]]:
-        """What makes room for these items in each scope whose budget they could pass; see ``budget.py``.
+    def _planning(self) -> AbstractContextManager[object]:
+        """Held from reading the arrays to the end of the write wherever there is a budget.
 
-        One write of this process at a time plans and writes; writes of other processes at the same moment may
-        pass a bound by as many memories, until the next write.
+        So one write of this process at a time plans and writes, and its room is planned on what is there.
+        Writes of other processes at the same moment may pass a bound by as many memories, until the next write.
         """
+        bounded = self.settings.max_bytes is not None or self.settings.max_memories is not None
+        return self._making_room if bounded else nullcontext()
+
+    def _all_current(self, scopes: Iterable[str]) -> dict[str, ScopeIndex]:
+        """The arrays of these scopes, each brought up to date once for the whole write."""
+        indexes = {}
+        for scope in dict.fromkeys(scopes):
+            with self.current(scope) as index:
+                indexes[scope] = index
+        return indexes
+
+    def _rooms(
+        self, items: Sequence[NewMemory], indexes: Mapping[str, ScopeIndex], now: float
+    ) -> dict[str, ScopeRoom]:
+        """What makes room for these items in each scope whose budget they could pass; see ``budget.py``."""
         bound = self.settings.max_bytes
         if bound is None and self.settings.max_memories is None:
-            yield {}
-            return
+            return {}
         largest = max(map(size_of, items))
         if bound is not None and largest > bound:
             raise InvalidInput(
@@ -244,13 +260,15 @@ class MemoryStore:
         by_scope: dict[str, list[NewMemory]] = {}
         for item in items:
             by_scope.setdefault(item.memory.scope, []).append(item)
-        with self._making_room:
-            rooms = {}
-            for scope, some in by_scope.items():
-                with self.current(scope) as index:
-                    if needs_room(index, some, self.settings):
-                        rooms[scope] = ScopeRoom(index, self.settings, now)
-            yield rooms
+        rooms = {}
+        for scope, some in by_scope.items():
+            index = indexes[scope]
+            with index.lock:
+                if needs_room(index, some, self.settings):
+                    rooms[scope] = ScopeRoom(index, self.settings, now)
+        return rooms
+
+    def _made(self, rooms: Mapping[str, ScopeRoom]) -> None:
         self.count(evicted=sum(room.evicted for room in rooms.values()))
         for scope, room in rooms.items():
             if room.erased:
