@@ -171,7 +171,7 @@ def main() -> None:
     if not given.cost:
         held(given, default)
     print("\ncost of a write")
-    for bound in (1_000, 3_000):
+    for bound in (10, 30, 100, 1_000, 3_000):
         cost(bound)
 
 

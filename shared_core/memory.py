@@ -217,8 +217,8 @@ class TieredMemory:
             scope=scope, max_memories=max_memories, max_bytes=max_bytes, retention=retention, dry_run=dry_run
         )
 
-    def _erased(self, scope: str) -> None:
-        self.responses.bump(scope)
+    def _erased(self, scope: str, *, durable: bool = True) -> None:
+        self.responses.bump(scope, durable=durable)
 
     def export(self, path: str | Path, *, scope: str | None = None, vectors: bool = False) -> int:
         """Write every memory of the scope, of every status, to a file of JSON Lines; return how many.

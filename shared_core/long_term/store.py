@@ -40,9 +40,9 @@ class MemoryStore:
         *,
         settings: Settings,
         ids: Callable[[], str],
-        erased: Callable[[str], object] = lambda _: None,
+        erased: Callable[..., object] = lambda *_, **__: None,
     ) -> None:
-        """``erased`` is told the scope when memories of it were evicted or erased on purpose."""
+        """``erased`` is told the scope when memories of it were evicted or erased on purpose (then ``durable``)."""
         self.storage = storage
         self.rows = storage.memories
         self.settings = settings
@@ -272,7 +272,7 @@ class MemoryStore:
         self.count(evicted=sum(room.evicted for room in rooms.values()))
         for scope, room in rooms.items():
             if room.erased:
-                self.erased(scope)
+                self.erased(scope, durable=False)  # nobody asked for it: it need not wait for the disk once more
 
     def _rated(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
         """The drafts with the importance that the user's scorer gives those without; as they are if it fails."""

@@ -40,7 +40,7 @@ class LongTerm:
         ids: Callable[[], str],
         scope_of: Callable[[str | None], str],
         reembed: bool = False,
-        erased: Callable[[str], object] = lambda _: None,
+        erased: Callable[..., object] = lambda *_, **__: None,
     ) -> None:
         """Raise EmbedderMismatch if the storage holds another model's vectors and ``reembed`` is not set.
 

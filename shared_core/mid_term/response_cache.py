@@ -180,18 +180,18 @@ class ResponseCache:
         lead: Callable[[], Any] = (lambda: self._lead(asked, run)) if hop else alead
         return await self._flights.aserve(asked.key, look, lead, take, hop=hop)
 
-    def bump(self, scope: str) -> int:
+    def bump(self, scope: str, *, durable: bool = True) -> int:
         """A memory of the scope was forgotten: no answer made before is given again. The new generation."""
-        self._advance(_ANY_SCOPE)
-        return self._advance(scope)
+        self._advance(_ANY_SCOPE, durable)
+        return self._advance(scope, durable)
 
     def share(self, scope: str) -> None:
         """The answers of this scope may be built on memories of any other: a forget anywhere is one here."""
         self._common.add(arguments.name("scope", scope))
 
-    def _advance(self, scope: str) -> int:
+    def _advance(self, scope: str, durable: bool = True) -> int:
         if self._blobs is not None:
-            return self._blobs.bump(scope)
+            return self._blobs.bump(scope, durable=durable)
         with self._lock:
             self._generations[scope] = self._generations.get(scope, 0) + 1
             return self._generations[scope]

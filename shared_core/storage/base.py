@@ -106,10 +106,6 @@ class Room(Protocol):
     def erases(self) -> bool:
         """Whether victims are erased, or archived."""
 
-    @property
-    def erased(self) -> bool:
-        """Whether any were erased so far."""
-
     def make(self, item: NewMemory) -> Sequence[str]:
         """The ids to evict before this new memory is inserted."""
 
@@ -240,8 +236,8 @@ class Blobs(Protocol):
     def generation(self, scope: str) -> int:
         """A counter that ``bump`` moves: an answer built before a forget is recognised by it."""
 
-    def bump(self, scope: str) -> int:
-        """Move the scope's generation on and return it."""
+    def bump(self, scope: str, *, durable: bool = True) -> int:
+        """Move the scope's generation on and return it. Not ``durable``: where a power failure may undo it."""
 
     def counters(self, names: Sequence[str]) -> list[int]:
         """The shared counters with these names, in order, seen at one moment; 0 for one that never moved.

@@ -114,9 +114,9 @@ class SQLiteBlobs:
         """The scope's generation; 0 before the first bump."""
         return self.counters([_generation(scope)])[0]
 
-    def bump(self, scope: str) -> int:
+    def bump(self, scope: str, *, durable: bool = True) -> int:
         """Move the scope's generation on."""
-        with self._connections.write() as db:
+        with self._connections.write(durable=durable) as db:
             return generation_moved_on(db, scope)
 
     def counters(self, names: Sequence[str]) -> list[int]:

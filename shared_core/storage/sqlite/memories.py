@@ -126,10 +126,7 @@ class SQLiteMemories:
             for scope, seen in (accesses or {}).items():
                 if seen:
                     touch(db, scope, seen, bumped(db, scope, versions))
-            stored = [self._add(db, item, versions, rooms.get(item.memory.scope)) for item in items]
-        if any(room.erased for room in rooms.values()):
-            self._connections.wipe()
-        return stored
+            return [self._add(db, item, versions, rooms.get(item.memory.scope)) for item in items]
 
     def _add(
         self, db: sqlite3.Connection, item: NewMemory, versions: dict[str, int], room: Room | None
@@ -206,8 +203,6 @@ class SQLiteMemories:
             stored, _ = self._add(db, replace(item, explicit_id=True), versions, room)
             there = [row for (row,) in line if db.execute("SELECT 1 FROM memories WHERE row = ?", (row,)).fetchone()]
             succeed(db, there, _row_of(db, scope, stored.id), stored.at, version)
-        if room is not None and room.erased:
-            self._connections.wipe()
         return stored
 
     def delete(self, scope: str, ids: Sequence[str]) -> int:
