@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
 
+from tqdm import tqdm
+
 from shared_core import arguments
 from shared_core.embedding.base import Embedder
 from shared_core.errors import InvalidInput, StorageError
@@ -28,6 +30,7 @@ from shared_core.storage.base import Access, NewMemory, Storage
 from shared_core.text import terms
 
 _log = logging.getLogger(__name__)
+_LONG_SECONDS = 2.0  # a scope that is read in less shows no bar
 
 
 class MemoryStore:
@@ -101,10 +104,20 @@ class MemoryStore:
             self._read(scope, index, fingerprint, waiting)
 
     def _read(self, scope: str, index: ScopeIndex, fingerprint: str | None, waiting: Mapping[str, Access]) -> None:
-        with closing(self.rows.pages(scope, index.version, fingerprint)) as pages:
+        """Take in what changed; a bar shows where a whole scope takes long to read."""
+        if not index.version and index.n:
+            index.reset()  # an earlier reading was interrupted
+        first = None if not index.version else True
+        with (
+            closing(self.rows.pages(scope, index.version, fingerprint)) as pages,
+            tqdm(desc="reading memories", unit="memory", delay=_LONG_SECONDS, disable=first) as bar,
+        ):
             for changes in pages:
+                bar.total = changes.total or bar.total
                 index.apply(changes)
                 index.touch(waiting[row.memory.id] for row in changes.rows if row.memory.id in waiting)
+                bar.update(len(changes.rows))
+        index.settle()
 
     def fill_vectors(self, scope: str, index: ScopeIndex, *, wait: bool = False) -> None:
         """Embed what a process without the model wrote; ``index`` is the current one and comes up to date."""

@@ -80,13 +80,15 @@ class MemoryRow:
 class Changes:
     """What happened in a scope since a version: rows to insert or replace, rows to drop.
 
-    ``reset`` means the feed does not reach back that far: start from an empty index.
+    ``reset`` means the feed does not reach back that far: start from an empty index. ``total`` is how many
+    rows the pages hold together at most, told by the first one of a scope read from its beginning (else 0).
     """
 
     version: int
     rows: tuple[MemoryRow, ...]
     dropped: tuple[int, ...]
     reset: bool
+    total: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from shared_core.storage.sqlite.memory_writes import (
     whole,
 )
 
-_PAGE = 500  # rows decoded at a time
+_PAGE = 250  # rows decoded at a time
 _MANY = 500  # SQLite takes a bounded number of parameters; longer lists go in pieces
 
 
@@ -65,12 +65,15 @@ class SQLiteMemories:
             since = 0 if reset else since
             dropped = db.execute("SELECT memory FROM dropped WHERE scope = ? AND version > ?", (scope, since))
             gone = () if since == 0 else tuple(row for (row,) in dropped if isinstance(row, int))
+            total = 0
+            if since == 0:
+                total = db.execute("SELECT count(*) FROM memories WHERE scope = ?", (scope,)).fetchone()[0]
             rows = self._rows(db, scope, since, embedder)
             page = tuple(islice(rows, _PAGE))
             while len(page) == _PAGE:
-                yield Changes(since, page, gone, reset)
-                gone, reset, page = (), False, tuple(islice(rows, _PAGE))
-            yield Changes(version, page, gone, reset)
+                yield Changes(since, page, gone, reset, total)
+                gone, reset, total, page = (), False, 0, tuple(islice(rows, _PAGE))
+            yield Changes(version, page, gone, reset, total)
 
     def _rows(self, db: sqlite3.Connection, scope: str, since: int, embedder: str | None) -> Iterator[MemoryRow]:
         sources = _grouped(
@@ -90,10 +93,12 @@ class SQLiteMemories:
             ),
             Succession,
         )
+        # The inner query sorts numbers, from an index alone; without it SQLite would sort whole rows with their vectors.
         cursor = db.execute(
             f"SELECT m.row, m.evidence, i.terms, CASE WHEN i.embedder = ? AND m.status <> 'archived' THEN i.vectors END, {_columns('m')} "
             "FROM memories m LEFT JOIN search_index i ON i.memory = m.row "
-            "WHERE m.scope = ? AND m.version > ? AND (? > 0 OR m.status <> 'archived') ORDER BY m.row",
+            "WHERE m.row IN (SELECT row FROM memories WHERE scope = ? AND version > ?) "
+            "AND (? > 0 OR m.status <> 'archived') ORDER BY m.row",
             (embedder, scope, since, since),
         )
         for row, evidence, terms, vectors, *columns in cursor:
