@@ -210,7 +210,7 @@ class ScopeIndex:
             "speaker": [_code(self.speakers, memory.speaker) for memory in memories],
             "role": [_ROLES.get(memory.role, OTHER) for memory in memories],
             "question": list(map(is_question, texts)),
-            "tells_time": list(map(tells_time, texts)),
+            "tells_time": list(map(tells_time, texts, words)),
             "length": list(map(len, words)),
             "windows": windows,
         }

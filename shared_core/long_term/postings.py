@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,10 @@ import numpy.typing as npt
 from shared_core.scoring.lexical import Posting
 
 _MOST = 0xFFFF  # occurrences of a term in one memory that are told apart
+
+
+_Page = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.uint16]]
+"""Codes of terms, ascending; for each the positions that say it, ascending, and how often; Shape [n] each."""
 
 
 class _Codes(dict[str, int]):
@@ -30,11 +35,11 @@ class _Codes(dict[str, int]):
 
 
 class Postings:
-    """Filled once with ``extend``, then closed by ``settle``, and from then on ``add`` by ``add``."""
+    """Filled with ``add`` until ``settle`` ends the reading of a scope, and by what is written from then on."""
 
     def __init__(self) -> None:
         self._codes: _Codes | None = _Codes()
-        self._pages: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.uint16]]] = []
+        self._pages: list[_Page] = []
         self._terms: list[str] = []  # sorted; term i stands at starts[i]:starts[i + 1]
         self._starts: npt.NDArray[np.int64] = np.zeros(1, np.int64)
         self._positions: npt.NDArray[np.int32] = np.zeros(0, np.int32)
@@ -42,7 +47,7 @@ class Postings:
         self._later: dict[str, array[int]] = {}  # position << 16 | occurrences
 
     def add(self, first: int, texts: Sequence[Sequence[str]]) -> None:
-        """The terms of the memories at ``first`` and after it; positions only grow."""
+        """The terms of the memories at position ``first`` and after it: the next ones."""
         if self._codes is not None:
             self._pages.append(_page(self._codes, first, texts))
             return
@@ -54,21 +59,27 @@ class Postings:
                 posting.append(position << 16 | min(times, _MOST))
 
     def settle(self) -> None:
-        """All that is there was read: order it by term."""
+        """All that is there was read: order it by term, page by page, so that no large array comes and goes."""
         codes, self._codes = self._codes, None
         if codes is None:
             return
         terms = sorted(codes)
-        rank = np.empty(len(terms), np.int64)
-        rank[np.fromiter(map(codes.__getitem__, terms), np.int64, len(terms))] = np.arange(len(terms))
-        keys = np.concatenate([keys for keys, _ in self._pages] or [np.zeros(0, np.int64)])
-        ranks = rank[keys >> 32].astype(np.int32)
-        order = np.argsort(ranks, kind="stable")  # the pages came in order of position
-        starts = np.searchsorted(ranks[order], np.arange(len(terms) + 1))
-        self._positions = (keys & 0xFFFFFFFF).astype(np.int32)[order]
-        self._counts = np.concatenate([counts for _, counts in self._pages] or [np.zeros(0, np.uint16)])[order]
-        self._pages = []
-        self._starts, self._terms = starts, terms
+        order = np.fromiter(map(codes.__getitem__, terms), np.int64, len(terms))
+        df = np.zeros(len(terms), np.int64)
+        for said, _, _ in self._pages:
+            df += np.bincount(said, minlength=len(terms))
+        self._starts = np.concatenate([[0], np.cumsum(df[order])])
+        free = np.empty(len(terms), np.int64)  # where the next posting of each code goes
+        free[order] = self._starts[:-1]
+        total = int(self._starts[-1])
+        self._positions, self._counts = np.empty(total, np.int32), np.empty(total, np.uint16)
+        for said, positions, counts in self._pages:
+            firsts = _firsts(said)
+            lengths = np.diff(firsts, append=len(said))
+            place = free[said] + np.arange(len(said)) - np.repeat(firsts, lengths)
+            self._positions[place], self._counts[place] = positions, counts
+            free[said[firsts]] += lengths
+        self._terms, self._pages = terms, []
 
     @property
     def nbytes(self) -> int:
@@ -98,13 +109,23 @@ class Postings:
         return int(self._starts[i]), int(self._starts[i + 1])
 
 
-def _page(
-    codes: _Codes, first: int, texts: Sequence[Sequence[str]]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint16]]:
-    """``code << 32 | position`` of each term of each memory, ascending, and how often it is said there."""
+def _page(codes: _Codes, first: int, texts: Sequence[Sequence[str]]) -> _Page:
     lengths = list(map(len, texts))
     said = np.fromiter(map(codes.__getitem__, chain.from_iterable(texts)), np.int64, sum(lengths))
     said <<= 32
     said |= np.repeat(np.arange(first, first + len(texts)), lengths)
-    keys, counts = np.unique(said, return_counts=True)
-    return keys, np.minimum(counts, _MOST).astype(np.uint16)
+    said.sort()  # equal ones are one term, said several times in one memory
+    firsts = _firsts(said)
+    keys, counts = said[firsts], np.diff(firsts, append=len(said))
+    return (
+        (keys >> 32).astype(np.int32),
+        (keys & 0xFFFFFFFF).astype(np.int32),
+        np.minimum(counts, _MOST).astype(np.uint16),
+    )
+
+
+def _firsts(values: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    """Where each run of equal values begins."""
+    fresh = np.ones(len(values), np.bool_)
+    np.not_equal(values[1:], values[:-1], out=fresh[1:])
+    return np.flatnonzero(fresh)

@@ -10,7 +10,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
 
 from tqdm import tqdm
@@ -30,7 +30,7 @@ from shared_core.storage.base import Access, NewMemory, Storage
 from shared_core.text import terms
 
 _log = logging.getLogger(__name__)
-_LONG_SECONDS = 2.0  # a scope that is read in less shows no bar
+_MANY = 50_000  # memories whose first reading shows a bar, if it takes longer than a second
 
 
 class MemoryStore:
@@ -107,16 +107,17 @@ class MemoryStore:
         """Take in what changed; a bar shows where a whole scope takes long to read."""
         if not index.version and index.n:
             index.reset()  # an earlier reading was interrupted
-        first = None if not index.version else True
-        with (
-            closing(self.rows.pages(scope, index.version, fingerprint)) as pages,
-            tqdm(desc="reading memories", unit="memory", delay=_LONG_SECONDS, disable=first) as bar,
-        ):
+        with closing(self.rows.pages(scope, index.version, fingerprint)) as pages, ExitStack() as stack:
+            bar = None
             for changes in pages:
-                bar.total = changes.total or bar.total
+                if changes.total >= _MANY:
+                    bar = stack.enter_context(
+                        tqdm(total=changes.total, desc="reading memories", unit="memory", delay=1.0, disable=None)
+                    )
                 index.apply(changes)
                 index.touch(waiting[row.memory.id] for row in changes.rows if row.memory.id in waiting)
-                bar.update(len(changes.rows))
+                if bar is not None:
+                    bar.update(len(changes.rows))
         index.settle()
 
     def fill_vectors(self, scope: str, index: ScopeIndex, *, wait: bool = False) -> None:
@@ -257,9 +258,7 @@ class MemoryStore:
                 indexes[scope] = index
         return indexes
 
-    def _rooms(
-        self, items: Sequence[NewMemory], indexes: Mapping[str, ScopeIndex], now: float
-    ) -> dict[str, ScopeRoom]:
+    def _rooms(self, items: Sequence[NewMemory], indexes: Mapping[str, ScopeIndex], now: float) -> dict[str, ScopeRoom]:
         """What makes room for these items in each scope whose budget they could pass; see ``budget.py``."""
         bound = self.settings.max_bytes
         if bound is None and self.settings.max_memories is None:

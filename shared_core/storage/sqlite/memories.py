@@ -32,7 +32,7 @@ from shared_core.storage.sqlite.memory_writes import (
     whole,
 )
 
-_PAGE = 250  # rows decoded at a time
+_PAGE = 125  # rows decoded at a time
 _MANY = 500  # SQLite takes a bounded number of parameters; longer lists go in pieces
 
 
