@@ -230,8 +230,9 @@ class TieredMemory:
     def import_(self, path: str | Path) -> int:
         """Write the memories of an exported file into the scopes it names; return how many were not there.
 
-        All or none: InvalidInput names the line that is no memory. Importing again changes nothing. A budget
-        is kept to by the next write or sweep, not by an import.
+        All or none: InvalidInput names the line that is no memory. Importing again changes nothing. Texts are
+        masked like those of a write (``Settings.mask``). A budget is kept to by the next write or sweep, not by
+        an import.
         """
         return self.long_term.import_(path)
 
