@@ -144,8 +144,8 @@ class MemoryRows(Protocol):
         """Write the items in order, in one transaction; return each stored memory and whether it is new.
 
         An item with a merge key equal to that of a live memory of its scope strengthens that one
-        (access count + 1, times, sources, tags). An explicit id with the same text is a no-op;
-        with another text it raises DuplicateId and nothing is written. An item with a subject
+        (access count + 1, times, sources, tags). An explicit id with the same text is a no-op, but an
+        archived memory comes back with it; with another text it raises DuplicateId and nothing is written. An item with a subject
         supersedes the live memories of that subject; with an ``at`` before that of a later one it takes
         its place in the history instead. ``accesses`` (by scope) are flushed with it. ``rooms`` (by scope)
         says what is evicted before an item that is new is inserted.

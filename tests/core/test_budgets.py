@@ -399,3 +399,17 @@ def test_evidence_is_kept_across_a_restart_and_moves_the_score(open_memory, tmp_
 
 def test_the_embedder_of_the_tests_writes_256_bytes():
     assert HashEmbedder().embed(["x"]).nbytes == 256
+
+
+def test_an_evicted_memory_that_is_written_again_under_its_id_comes_back_within_the_budget(open_memory, clock):
+    memory = open_memory(settings=Settings(max_memories=2))
+    for i, text in enumerate(("green tea", "black coffee", "cold water")):
+        memory.remember(text, id=str(i), importance=i / 4)
+    assert memory.get("0").status == "archived"
+    clock.advance(5)
+    back = memory.remember("green tea", id="0", importance=0.9)
+    assert (back.status, back.importance, back.last_accessed) == ("active", 0.0, clock())
+    assert live(memory) == {"0", "2"}
+    assert memory.recall("green tea", k=1)[0].memory.id == "0"
+    assert live(open_memory()) == {"0", "2"}
+    assert open_memory().recall("green tea", k=1)[0].memory.id == "0"

@@ -24,6 +24,7 @@ from shared_core.storage.sqlite.memory_writes import (
     decoded,
     erase,
     insert,
+    revive,
     strengthen,
     succeed,
     supersede_subject,
@@ -150,6 +151,9 @@ class SQLiteMemories:
                 stored = self._read(found)
                 if stored is None:
                     raise StorageError(f"id {memory.id!r} is taken by a row that cannot be read; forget(id) it first")
+                if stored.status == "archived":
+                    _make_room(db, item, versions, room)
+                    stored = revive(db, stored, memory.created_at, bumped(db, memory.scope, versions))
                 return stored, False
         else:
             found = db.execute(
@@ -163,10 +167,7 @@ class SQLiteMemories:
                 if room is not None:
                     room.strengthened(stored)
                 return stored, False
-        if room is not None:
-            victims = room.make(item)
-            if victims:
-                _evict(db, memory.scope, victims, bumped(db, memory.scope, versions), erased=room.erases)
+        _make_room(db, item, versions, room)
         row = insert(db, item, bumped(db, memory.scope, versions))
         if memory.subject is not None and supersede_subject(db, row, memory, versions[memory.scope]):
             memory = replace(memory, status="superseded")
@@ -319,6 +320,13 @@ class SQLiteMemories:
 
 def _columns(alias: str) -> str:
     return ", ".join(f"{alias}.{name}" for name in COLUMNS.split(", "))
+
+
+def _make_room(db: sqlite3.Connection, item: NewMemory, versions: dict[str, int], room: Room | None) -> None:
+    """Evict what the budget asks for before this item counts."""
+    scope, victims = item.memory.scope, [] if room is None else room.make(item)
+    if room is not None and victims:
+        _evict(db, scope, victims, bumped(db, scope, versions), erased=room.erases)
 
 
 def _evict(db: sqlite3.Connection, scope: str, ids: Sequence[str], version: int, *, erased: bool) -> int:
