@@ -221,7 +221,7 @@ class ScopeIndex:
         self.ids += [memory.id for memory in memories]
         self.position.update(zip(self.ids[start:], range(start, end), strict=True))
         self._postings.add(start, words)
-        self._add_vectors(list(zip(range(start, end), windows, [row.vectors for row in rows], strict=True)))
+        self._add_vectors(list(zip(range(start, end), windows, [row.vectors for row in rows], strict=True)), room)
         for position, row in enumerate(rows, start):
             self._take_ties(position, row)
         self.n = end
@@ -263,12 +263,12 @@ class ScopeIndex:
             _set_or_drop(self.successors, position, row.successors)
             self._successions = None
 
-    def _add_vectors(self, found: Sequence[tuple[int, int, bytes | None]]) -> None:
+    def _add_vectors(self, found: Sequence[tuple[int, int, bytes | None]], room: int = 0) -> None:
         """Positions, how many vectors each has, and their bytes."""
         some = [(position, count, raw) for position, count, raw in found if count and raw is not None]
         if some:
             owner = np.repeat([position for position, _, _ in some], [count for _, count, _ in some])
-            self._matrix.add(b"".join(raw for _, _, raw in some), owner.astype(np.int32))
+            self._matrix.add(b"".join(raw for _, _, raw in some), owner.astype(np.int32), room=room)
 
     def _size(self, text: str, windows: int) -> int:
         return len(text.encode()) + 4 * self._dimension * windows

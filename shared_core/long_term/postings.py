@@ -17,13 +17,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from shared_core.long_term.matrix import roomy
 from shared_core.scoring.lexical import Posting
 
 _MOST = 0xFFFF  # occurrences of a term in one memory that are told apart
 
 
-_Page = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.uint16]]
-"""Codes of terms, ascending; for each the positions that say it, ascending, and how often; Shape [n] each."""
+_FOLDED = 16  # pages are put together into larger pieces, so that no crumbs of them are left in the heap
+
+_Page = tuple[npt.NDArray[np.int64], npt.NDArray[np.uint16]]
+"""``code << 32 | position`` of each term of each memory, ascending, and how often it is said; Shape [n] each."""
 
 
 class _Codes(dict[str, int]):
@@ -40,6 +43,7 @@ class Postings:
     def __init__(self) -> None:
         self._codes: _Codes | None = _Codes()
         self._pages: list[_Page] = []
+        self._folded: list[_Page] = []
         self._terms: list[str] = []  # sorted; term i stands at starts[i]:starts[i + 1]
         self._starts: npt.NDArray[np.int64] = np.zeros(1, np.int64)
         self._positions: npt.NDArray[np.int32] = np.zeros(0, np.int32)
@@ -50,6 +54,9 @@ class Postings:
         """The terms of the memories at position ``first`` and after it: the next ones."""
         if self._codes is not None:
             self._pages.append(_page(self._codes, first, texts))
+            if len(self._pages) == _FOLDED:
+                self._folded.append(_folded(self._pages))
+                self._pages = []
             return
         for position, terms in enumerate(texts, first):
             for term, times in Counter(terms).items():
@@ -65,21 +72,24 @@ class Postings:
             return
         terms = sorted(codes)
         order = np.fromiter(map(codes.__getitem__, terms), np.int64, len(terms))
+        if self._pages:
+            self._folded.append(_folded(self._pages))
         df = np.zeros(len(terms), np.int64)
-        for said, _, _ in self._pages:
-            df += np.bincount(said, minlength=len(terms))
+        for keys, _ in self._folded:
+            df += np.bincount(keys >> 32, minlength=len(terms))
         self._starts = np.concatenate([[0], np.cumsum(df[order])])
         free = np.empty(len(terms), np.int64)  # where the next posting of each code goes
         free[order] = self._starts[:-1]
         total = int(self._starts[-1])
-        self._positions, self._counts = np.empty(total, np.int32), np.empty(total, np.uint16)
-        for said, positions, counts in self._pages:
+        self._positions, self._counts = roomy((total,), np.int32), roomy((total,), np.uint16)
+        for keys, counts in self._folded:
+            said = keys >> 32
             firsts = _firsts(said)
             lengths = np.diff(firsts, append=len(said))
             place = free[said] + np.arange(len(said)) - np.repeat(firsts, lengths)
-            self._positions[place], self._counts[place] = positions, counts
+            self._positions[place], self._counts[place] = keys & 0xFFFFFFFF, counts
             free[said[firsts]] += lengths
-        self._terms, self._pages = terms, []
+        self._terms, self._pages, self._folded = terms, [], []
 
     @property
     def nbytes(self) -> int:
@@ -117,11 +127,16 @@ def _page(codes: _Codes, first: int, texts: Sequence[Sequence[str]]) -> _Page:
     said.sort()  # equal ones are one term, said several times in one memory
     firsts = _firsts(said)
     keys, counts = said[firsts], np.diff(firsts, append=len(said))
-    return (
-        (keys >> 32).astype(np.int32),
-        (keys & 0xFFFFFFFF).astype(np.int32),
-        np.minimum(counts, _MOST).astype(np.uint16),
-    )
+    return keys, np.minimum(counts, _MOST).astype(np.uint16)
+
+
+def _folded(pages: Sequence[_Page]) -> _Page:
+    """Pages as one, ascending again."""
+    keys = np.concatenate([keys for keys, _ in pages])
+    order = np.argsort(keys)
+    out = roomy(keys.shape, np.int64), roomy(keys.shape, np.uint16)
+    out[0][:], out[1][:] = keys[order], np.concatenate([counts for _, counts in pages])[order]
+    return out
 
 
 def _firsts(values: npt.NDArray[Any]) -> npt.NDArray[np.intp]:

@@ -40,6 +40,14 @@ def test_a_term_said_very_often_counts_as_often_as_fits():
         assert (positions.tolist(), counts.tolist()) == ([0], [65_535.0])
 
 
+def test_a_scope_of_many_pages_is_ordered_as_one():
+    memories = [[f"t{i % 7}", f"t{i % 3}", "x"] for i in range(100)]
+    postings = filled(memories, 3, 100)  # more pages than are put together at a time
+    for term in ("t0", "t2", "t6", "x"):
+        assert postings.of(term)[0].tolist() == [i for i, words in enumerate(memories) if term in words]
+    assert postings.of("t0")[1].tolist() == [2.0 if i % 21 == 0 else 1.0 for i in range(100) if not i % 7 or not i % 3]
+
+
 def test_before_anything_was_read_nothing_is_found():
     assert Postings().df("a") == 0
     assert [part.tolist() for part in Postings().of("a")] == [[], []]
@@ -61,14 +69,16 @@ def test_a_position_has_the_cosine_of_its_best_vector_and_none_without_one(owner
     assert matrix.cosines(query, 5) == pytest.approx(expected, abs=1e-6, nan_ok=True)
 
 
-def test_vectors_fill_block_after_block_and_none_is_lost_at_the_seams():
-    count = 300  # the first blocks hold 64, 64 and 128
-    vectors = np.random.default_rng(1).normal(size=(count, 2)).astype(np.float32)
-    matrix, query = Matrix(2), np.array([1.0, 2.0], np.float32)
-    matrix.add(vectors[:100].tobytes(), np.arange(100, dtype=np.int32))
-    matrix.add(vectors[100:].tobytes(), np.arange(100, count, dtype=np.int32))
-    assert matrix.cosines(query, count) == pytest.approx((vectors @ query).astype(float), rel=1e-6)
-    assert matrix.nbytes == 512 * 2 * 4
+@pytest.mark.parametrize("room", [0, 300, 1_000])
+def test_vectors_that_outgrow_their_array_are_all_there(room):
+    count, dimension = 300, 200  # grown past the size from which an array gets memory of its own
+    vectors = np.random.default_rng(1).normal(size=(count, dimension)).astype(np.float32)
+    matrix, query = Matrix(dimension), vectors[7]
+    for start in range(0, count, 50):
+        owner = np.arange(start, start + 50, dtype=np.int32)
+        matrix.add(vectors[start : start + 50].tobytes(), owner, room=room)
+    assert matrix.cosines(query, count) == pytest.approx((vectors @ query).astype(float), rel=1e-5)
+    assert matrix.nbytes == max(room, 400 if not room else count) * dimension * 4
 
 
 def test_bytes_that_no_model_of_the_dimension_writes_are_no_vectors():
