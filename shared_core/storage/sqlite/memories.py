@@ -1,7 +1,7 @@
-"""Rows of long-term memory in SQLite: writing, merging, superseding, and the change feed.
+"""Rows of long-term memory in SQLite: writing, merging, superseding, and naming the model of their vectors.
 
-What a merged or superseded memory *means* is written in ``storage/base.py``; how it is recalled is
-in ``long_term/``. Every statement filters by scope, and every value is bound.
+The change feed is in ``memory_feed.py``. What a merged or superseded memory *means* is written in
+``storage/memory_rows.py``; how it is recalled is in ``long_term/``. Every statement filters by scope, and every value is bound.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import json
 import sqlite3
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 from shared_core.errors import DuplicateId, NotFound, StorageError
 from shared_core.records import Memory
-from shared_core.storage.base import Access, Changes, MemoryRow, NewMemory, Room, Source, Succession
+from shared_core.storage.base import Access, Changes, NewMemory, Room
 from shared_core.storage.sqlite.connection import Connections
+from shared_core.storage.sqlite.memory_feed import pages
 from shared_core.storage.sqlite.memory_writes import (
     COLUMNS,
     archive,
@@ -30,10 +30,8 @@ from shared_core.storage.sqlite.memory_writes import (
     supersede_subject,
     touch,
     version_of,
-    whole,
 )
 
-_PAGE = 125  # rows decoded at a time
 _MANY = 500  # SQLite takes a bounded number of parameters; longer lists go in pieces
 
 
@@ -55,61 +53,9 @@ class SQLiteMemories:
         return replace(first, version=last.version, rows=tuple(row for page in (first, *more) for row in page.rows))
 
     def pages(self, scope: str, since: int, embedder: str | None) -> Generator[Changes, None, None]:
-        """``changes`` in pieces of ``_PAGE`` rows, under one transaction."""
+        """``changes`` in pieces, under one transaction."""
         with self._connections.read() as db:
-            found = db.execute("SELECT version, floor FROM scopes WHERE scope = ?", (scope,)).fetchone()
-            version, floor = map(whole, found or (0, 0))
-            if version == since:
-                yield Changes(version, (), (), reset=False)
-                return
-            reset = since < floor or version < since
-            since = 0 if reset else since
-            dropped = db.execute("SELECT memory FROM dropped WHERE scope = ? AND version > ?", (scope, since))
-            gone = () if since == 0 else tuple(row for (row,) in dropped if isinstance(row, int))
-            total = 0
-            if since == 0:
-                total = db.execute("SELECT count(*) FROM memories WHERE scope = ?", (scope,)).fetchone()[0]
-            rows = self._rows(db, scope, since, embedder)
-            page = tuple(islice(rows, _PAGE))
-            while len(page) == _PAGE:
-                yield Changes(since, page, gone, reset, total)
-                gone, reset, total, page = (), False, 0, tuple(islice(rows, _PAGE))
-            yield Changes(version, page, gone, reset, total)
-
-    def _rows(self, db: sqlite3.Connection, scope: str, since: int, embedder: str | None) -> Iterator[MemoryRow]:
-        sources = _grouped(
-            db.execute(
-                "SELECT s.memory, s.session, s.node FROM sources s JOIN memories m ON m.row = s.memory "
-                "WHERE m.scope = ? AND m.version > ? AND NOT m.everywhere",
-                (scope, since),
-            ),
-            Source,
-        )
-        successors = _grouped(
-            db.execute(
-                "SELECT s.memory, s.successor, s.at FROM successions s JOIN memories m ON m.row = s.memory "
-                "WHERE m.scope = ? AND m.version > ? "
-                "AND typeof(s.successor) IN ('integer', 'null') AND typeof(s.at) = 'real'",
-                (scope, since),
-            ),
-            Succession,
-        )
-        # The inner query sorts numbers, from an index alone; without it SQLite would sort whole rows with their vectors.
-        cursor = db.execute(
-            f"SELECT m.row, m.evidence, i.terms, CASE WHEN i.embedder = ? AND m.status <> 'archived' THEN i.vectors END, {_columns('m')} "
-            "FROM memories m LEFT JOIN search_index i ON i.memory = m.row "
-            "WHERE m.row IN (SELECT row FROM memories WHERE scope = ? AND version > ?) "
-            "AND (? > 0 OR m.status <> 'archived') ORDER BY m.row",
-            (embedder, scope, since, since),
-        )
-        for row, evidence, terms, vectors, *columns in cursor:
-            memory = self._read(columns)
-            if memory is not None:
-                yield MemoryRow(
-                    row, memory, str(terms or ""), evidence if isinstance(evidence, float) else float("nan"),
-                    vectors if isinstance(vectors, bytes) else None,
-                    tuple(sources.get(row, ())), tuple(successors.get(row, ())),
-                )  # fmt: skip
+            yield from pages(db, scope, since, embedder, self._read)
 
     def _read(self, columns: Sequence[Any]) -> Memory | None:
         try:
@@ -318,10 +264,6 @@ class SQLiteMemories:
                 db.execute("UPDATE scopes SET version = version + 1, floor = version + 1")
 
 
-def _columns(alias: str) -> str:
-    return ", ".join(f"{alias}.{name}" for name in COLUMNS.split(", "))
-
-
 def _make_room(db: sqlite3.Connection, item: NewMemory, versions: dict[str, int], room: Room | None) -> None:
     """Evict what the budget asks for before this item counts."""
     scope, victims = item.memory.scope, [] if room is None else room.make(item)
@@ -353,13 +295,6 @@ def _row_of(db: sqlite3.Connection, scope: str, id: str) -> int:
     if found is None:
         raise NotFound(f"no memory with id {id!r} in this scope; long_term.list() shows the ids there are")
     return int(found[0])
-
-
-def _grouped(cursor: sqlite3.Cursor, make: type[Source | Succession]) -> dict[int, list[Any]]:
-    out: dict[int, list[Any]] = {}
-    for row, *rest in cursor:
-        out.setdefault(row, []).append(make(*rest))
-    return out
 
 
 def _pieces(ids: Sequence[str]) -> Iterator[Sequence[str]]:
