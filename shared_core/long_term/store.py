@@ -1,6 +1,6 @@
 """Writing memories, keeping each scope's arrays current, and what is known of reads.
 
-Owns the indexes and the read facts that wait for the next write. No model (``vectors.py``), no recall
+Owns the indexes. Read facts wait in ``waiting.py`` for the next write. No model (``vectors.py``), no recall
 score (``recall.py``), no eviction (``budget.py``, ``lifecycle.py``), no SQL (``storage/``).
 """
 
@@ -24,6 +24,7 @@ from shared_core.long_term.draft import Draft
 from shared_core.long_term.frequencies import Frequencies
 from shared_core.long_term.index import ScopeIndex
 from shared_core.long_term.vectors import TextVectors
+from shared_core.long_term.waiting import WaitingReads
 from shared_core.records import Memory
 from shared_core.settings import Settings
 from shared_core.storage.base import Access, NewMemory, Storage
@@ -56,7 +57,7 @@ class MemoryStore:
         self._indexes: dict[str, ScopeIndex] = {}
         self._sizes: dict[str, int] = {}  # bytes of each index, and of all: a sum at each new scope would be felt
         self._held = 0
-        self._pending: dict[str, dict[str, Access]] = {}
+        self.reads = WaitingReads()
         self._counts: Counter[str] = Counter()
         self.vectors = TextVectors(storage, embedder, max_windows=settings.max_windows, count=self.count)
         renew_in_child(self)
@@ -96,8 +97,7 @@ class MemoryStore:
         if self.rows.version(scope) == index.version:
             return
         fingerprint = self.vectors.fingerprint
-        with self._lock:
-            waiting = dict(self._pending.get(scope, {}))
+        waiting = self.reads.of(scope)
         self._read(scope, index, fingerprint, waiting)
         if index.stale:
             index.reset()
@@ -140,34 +140,18 @@ class MemoryStore:
 
     def found(self, scope: str, ids: Sequence[str]) -> list[Memory | None]:
         """The memories with these ids, with the reads that are not written down yet."""
-        return [memory and self.as_read(memory) for memory in self.rows.get(scope, ids)]
+        return [memory and self.reads.as_read(memory) for memory in self.rows.get(scope, ids)]
 
     def newest(self, scope: str, *, status: str | None, limit: int | None) -> list[Memory]:
         """Newest first, with the reads that are not written down yet."""
-        return [self.as_read(memory) for memory in self.rows.list(scope, status=status, limit=limit)]
-
-    def as_read(self, memory: Memory) -> Memory:
-        """The memory with the reads that are not written down yet."""
-        with self._lock:
-            access = self._pending.get(memory.scope, {}).get(memory.id)
-        if access is None:
-            return memory
-        return replace(
-            memory,
-            last_accessed=max(memory.last_accessed, access.last_accessed),
-            access_count=memory.access_count + access.count,
-        )
+        return [self.reads.as_read(memory) for memory in self.rows.list(scope, status=status, limit=limit)]
 
     def seen(self, scope: str, index: ScopeIndex, accesses: Sequence[Access]) -> None:
         """Note that these memories were read; written down with the next write, or on close."""
         if not accesses:
             return
         index.touch(accesses)
-        with self._lock:
-            waiting = self._pending.setdefault(scope, {})
-            for access in accesses:
-                earlier = waiting.get(access.id)
-                waiting[access.id] = access if earlier is None else _joined(earlier, access)
+        self.reads.note(scope, accesses)
 
     def strengthen(self, scope: str, id: str, now: float) -> None:
         """Note one more access of a memory that was said again."""
@@ -191,7 +175,7 @@ class MemoryStore:
                 for draft, raw in zip(drafts, vectors, strict=True)
             ]
             rooms = self._rooms(items, indexes, now)
-            with self._flushing() as accesses:
+            with self.reads.taken() as accesses:
                 stored = self.rows.add(items, accesses, rooms=rooms)
         self._made(rooms)
         fresh = sum(new for _, new in stored)
@@ -306,31 +290,14 @@ class MemoryStore:
     def flush(self) -> None:
         """Write down the read facts that wait. Where nothing can be written they are dropped and counted."""
         try:
-            with self._flushing() as accesses:
+            with self.reads.taken() as accesses:
                 for scope, seen in accesses.items():
                     self.rows.touch(scope, seen)
         except StorageError as error:
-            with self._lock:
-                dropped = sum(len(waiting) for waiting in self._pending.values())
-                self._pending.clear()
+            dropped = self.reads.drop_all()
             self.count(accesses_dropped=dropped)
             if not self.storage.read_only:
                 _log.warning("the times and counts of %d reads could not be written: %s", dropped, error)
-
-    @contextmanager
-    def _flushing(self) -> Iterator[Mapping[str, Sequence[Access]]]:
-        """The waiting read facts; they wait on if the block raises."""
-        with self._lock:
-            taken, self._pending = self._pending, {}
-        try:
-            yield {scope: list(waiting.values()) for scope, waiting in taken.items()}
-        except BaseException:
-            with self._lock:
-                for scope, waiting in taken.items():
-                    newer = self._pending.setdefault(scope, {})
-                    for id, access in waiting.items():
-                        newer[id] = _joined(access, newer[id]) if id in newer else access
-            raise
 
     def count(self, **events: int) -> None:
         """Count events since opening; no thread's are lost."""
@@ -351,18 +318,9 @@ class MemoryStore:
         """Drop the scope's arrays and waiting read facts from this process."""
         with self._lock:
             self._let_go(scope)
-            self._pending.pop(scope, None)
+        self.reads.drop(scope)
 
     def after_fork_in_child(self) -> None:
-        """Start with locks and arrays of our own; the reads that wait are the parent's to write down."""
+        """Start with locks and arrays of our own."""
         self._lock, self._making_room = threading.Lock(), threading.Lock()
-        self._indexes, self._pending, self._sizes, self._held = {}, {}, {}, 0
-
-
-def _joined(first: Access, then: Access) -> Access:
-    return Access(
-        first.id,
-        max(first.last_accessed, then.last_accessed),
-        first.count + then.count,
-        first.evidence if then.evidence is None else then.evidence,
-    )
+        self._indexes, self._sizes, self._held = {}, {}, 0

@@ -47,7 +47,7 @@ def export(store: MemoryStore, path: str | Path, *, scope: str, vectors: bool) -
         try:
             with os.fdopen(handle, "w", encoding="ascii", newline="\n") as out:
                 for item in store.storage.upkeep.whole(scope):
-                    whole = replace(item, memory=store.as_read(item.memory))
+                    whole = replace(item, memory=store.reads.as_read(item.memory))
                     out.write(_line(whole, vectors=vectors) + "\n")
                     count += 1
                 out.flush()
