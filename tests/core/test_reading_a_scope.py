@@ -2,6 +2,9 @@
 
 import pytest
 
+from shared_core import Settings
+from shared_core.storage.sqlite import memory_feed
+
 
 class _Away(Exception):
     """What breaks off a reading."""
@@ -74,3 +77,17 @@ def test_an_archived_memory_that_comes_back_is_as_it_was_before(open_memory):
     assert facts(memory)[2] < before[2]
     rows.set_status("ada", ids, "active")
     assert facts(memory) == before
+
+
+def test_a_scope_is_read_from_its_beginning_without_walking_past_what_is_archived(open_memory):
+    memory = open_memory(settings=Settings(max_memories=3))
+    with memory.storage.memories._connections.write() as db:
+        heard = []
+        for statement in (memory_feed._ALL_ROWS, memory_feed._COUNT):
+            told = {"scope": "ada", "embedder": None, "since": 0}
+            heard += [step[3] for step in db.execute(f"EXPLAIN QUERY PLAN {statement}", told)]
+    assert sum("COVERING INDEX memories_live" in step for step in heard) == 2
+    assert not any("TEMP B-TREE" in step or step.startswith("SCAN m") for step in heard)
+    for i in range(9):
+        memory.remember(f"fact {i}")
+    assert [changes.total for changes in memory.storage.memories.pages("ada", 0, None)] == [3]

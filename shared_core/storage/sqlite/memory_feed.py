@@ -13,6 +13,17 @@ from shared_core.storage.sqlite.memory_writes import COLUMNS, whole
 
 _PAGE = 125  # rows decoded at a time
 
+_MAIN = ", ".join(f"m.{name}" for name in COLUMNS.split(", "))
+_LIVE = "SELECT row FROM memories WHERE scope = :scope AND status <> 'archived'"
+_COUNT = f"SELECT count(*) FROM ({_LIVE})"
+# The inner query sorts numbers, from an index alone; without it SQLite would sort whole rows with their vectors.
+_WHOLE = (
+    "SELECT m.row, m.evidence, i.terms, CASE WHEN i.embedder = :embedder AND m.status <> 'archived' THEN i.vectors END, "
+    f"{_MAIN} FROM memories m LEFT JOIN search_index i ON i.memory = m.row WHERE m.row IN "
+)
+_ALL_ROWS = f"{_WHOLE} ({_LIVE}) ORDER BY m.row"
+_CHANGED_ROWS = f"{_WHOLE} (SELECT row FROM memories WHERE scope = :scope AND version > :since) ORDER BY m.row"
+
 Read = Callable[[Sequence[Any]], Memory | None]
 """Decodes one row; None for one that cannot be read, which it counts."""
 
@@ -32,7 +43,7 @@ def pages(
     gone = () if since == 0 else tuple(row for (row,) in dropped if isinstance(row, int))
     total = 0
     if since == 0:
-        total = db.execute("SELECT count(*) FROM memories WHERE scope = ?", (scope,)).fetchone()[0]
+        total = db.execute(_COUNT, {"scope": scope}).fetchone()[0]
     rows = _rows(db, scope, since, embedder, read)
     page = tuple(islice(rows, _PAGE))
     while len(page) == _PAGE:
@@ -59,14 +70,7 @@ def _rows(db: sqlite3.Connection, scope: str, since: int, embedder: str | None, 
         ),
         Succession,
     )
-    # The inner query sorts numbers, from an index alone; without it SQLite would sort whole rows with their vectors.
-    cursor = db.execute(
-        f"SELECT m.row, m.evidence, i.terms, CASE WHEN i.embedder = ? AND m.status <> 'archived' THEN i.vectors END, {_columns('m')} "
-        "FROM memories m LEFT JOIN search_index i ON i.memory = m.row "
-        "WHERE m.row IN (SELECT row FROM memories WHERE scope = ? AND version > ?) "
-        "AND (? > 0 OR m.status <> 'archived') ORDER BY m.row",
-        (embedder, scope, since, since),
-    )
+    cursor = db.execute(_CHANGED_ROWS if since else _ALL_ROWS, {"embedder": embedder, "scope": scope, "since": since})
     for row, evidence, terms, vectors, *columns in cursor:
         memory = read(columns)
         if memory is not None:
@@ -75,10 +79,6 @@ def _rows(db: sqlite3.Connection, scope: str, since: int, embedder: str | None, 
                 vectors if isinstance(vectors, bytes) else None,
                 tuple(sources.get(row, ())), tuple(successors.get(row, ())),
             )  # fmt: skip
-
-
-def _columns(alias: str) -> str:
-    return ", ".join(f"{alias}.{name}" for name in COLUMNS.split(", "))
 
 
 def _grouped(cursor: sqlite3.Cursor, make: type[Source | Succession]) -> dict[int, list[Any]]:

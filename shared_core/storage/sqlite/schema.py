@@ -84,6 +84,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )""",
         "CREATE INDEX heads_rewound ON heads (scope) WHERE rewound",
     ),
+    # Archived memories only ever grow in number: what reads a scope from its beginning must not walk past them.
+    ("CREATE INDEX memories_live ON memories (scope, status) WHERE status <> 'archived'",),
 )
 """One tuple of statements a released version; the file's ``user_version`` is how many were applied."""
 
