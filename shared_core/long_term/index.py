@@ -192,11 +192,13 @@ class ScopeIndex:
         if numbers != sorted(numbers) or (start and numbers[0] < int(self._columns["row"][start - 1])):
             self._disordered = True
             return
-        self._columns = {name: grown(column, room) for name, column in self._columns.items()}
+        if room > len(self._columns["row"]):
+            self._columns = {name: grown(column, room) for name, column in self._columns.items()}
         memories = [row.memory for row in rows]
         texts = [memory.text for memory in memories]
         words = [row.terms.split() for row in rows]
         windows = [self._matrix.windows(row.vectors) for row in rows]
+        sizes = list(map(self._size, texts, windows))
         facts: dict[str, Sequence[object]] = {
             "row": numbers,
             "pinned": [memory.pinned for memory in memories],
@@ -213,11 +215,15 @@ class ScopeIndex:
             "tells_time": list(map(tells_time, texts, words)),
             "length": list(map(len, words)),
             "windows": windows,
+            "size": sizes,
         }
+        columns = self._columns
         for name, values in facts.items():
-            self._columns[name][start:end] = values
-        self._columns["live"][start:end] = self._columns["active"][start:end] = True
-        self._columns["size"][start:end] = list(map(self._size, texts, windows))
+            if len(rows) == 1:  # as after each write: spared the way over an array, which costs five times as much
+                columns[name][start] = values[0]
+            else:
+                columns[name][start:end] = values
+        columns["live"][start:end] = columns["active"][start:end] = True
         self.ids += [memory.id for memory in memories]
         self.position.update(zip(self.ids[start:], range(start, end), strict=True))
         self._postings.add(start, words)
@@ -226,7 +232,7 @@ class ScopeIndex:
             self._take_ties(position, row)
         self.n = end
         self.count += len(rows)
-        self.bytes += int(self._columns["size"][start:end].sum())
+        self.bytes += sum(sizes)
 
     def _update(self, position: int, row: MemoryRow) -> None:
         memory, columns = row.memory, self._columns
