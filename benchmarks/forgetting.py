@@ -17,6 +17,7 @@ import dataclasses
 import tempfile
 import time
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -122,10 +123,10 @@ def row(label: str, cells: list[list[np.ndarray]], more: str = "") -> None:
     print(f"{label:<24}" + "".join(f"{np.concatenate(cell).mean():>8.3f}" for cell in cells) + more, flush=True)
 
 
-def cost(bound: int, *, rounds: int = 4) -> None:
+def cost(bound: int, victims: Literal["archive", "delete"] = "archive", *, rounds: int = 4) -> None:
     """Milliseconds of a durable write at the bound and of one without a bound, in turns on two files."""
     with tempfile.TemporaryDirectory() as folder:
-        at = _opened(Path(folder) / "at.db", Settings(max_memories=bound))
+        at = _opened(Path(folder) / "at.db", Settings(max_memories=bound, victims=victims))
         below = _opened(Path(folder) / "below.db", Settings())
         each = max(bound // 2, 200)  # whole rounds of evictions, and the index read anew, are in the figure
         spent: dict[str, list[tuple[float, float]]] = {"at": [], "below": []}
@@ -142,7 +143,7 @@ def cost(bound: int, *, rounds: int = 4) -> None:
             kept = len(at.long_term.list())
         (at_ms, at_cpu), (below_ms, below_cpu) = (1e3 * np.median(spent[name], axis=0) for name in ("at", "below"))
         print(
-            f"{bound:>8} memories ({kept} kept): {at_ms:.2f} ms a write at the bound, {below_ms:.2f} ms without one, "
+            f"{bound:>8} memories ({kept} kept, {victims}): {at_ms:.2f} ms a write at the bound, {below_ms:.2f} ms without one, "
             f"ratio {at_ms / below_ms:.2f}; of processor time {at_cpu:.2f} and {below_cpu:.2f} ms, "
             f"ratio {at_cpu / below_cpu:.2f} (must be at most 1.5)",
             flush=True,
@@ -171,8 +172,9 @@ def main() -> None:
     if not given.cost:
         held(given, default)
     print("\ncost of a write")
-    for bound in (1_000, 3_000):
+    for bound in (10, 30, 100, 1_000, 3_000):
         cost(bound)
+    cost(100, "delete")
 
 
 def held(given: argparse.Namespace, default: Settings) -> None:

@@ -5,15 +5,16 @@ Reading order after this file: ``turn.py`` (how the tiers work together), then a
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from shared_core import arguments
 from shared_core.embedding import open_embedder
@@ -25,16 +26,31 @@ from shared_core.mid_term.response_cache import ResponseCache
 from shared_core.mid_term.sizing import Sizing
 from shared_core.mid_term.tool_cache import ToolCache
 from shared_core.off_loop import off_loop
-from shared_core.records import CheckReport, Hit, Memory, Receipt, SweepReport
-from shared_core.settings import Retention, Settings
+from shared_core.records import Memory, Receipt
+from shared_core.settings import Settings
 from shared_core.short_term import Prompts
 from shared_core.storage.base import Storage
 from shared_core.storage.sqlite import SQLiteStorage
 from shared_core.turn import Turns
 
+P = ParamSpec("P")
+R = TypeVar("R")
 Instant = float | datetime
 _EXTRAS = {"minilm": "local", "multilingual": "multilingual", "model2vec": "model2vec"}
 _log = logging.getLogger(__name__)
+
+
+def _passed_on(method: Callable[Concatenate[LongTerm, P], R]) -> Callable[Concatenate[TieredMemory, P], R]:
+    """The same call on the memory as on its long-term tier: signature and docstring stand there, once."""
+    name = method.__name__
+
+    @functools.wraps(method)
+    def passed(self: TieredMemory, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        found: R = getattr(self.long_term, name)(*args, **kwargs)
+        return found
+
+    passed.__qualname__ = f"TieredMemory.{name}"
+    return passed
 
 
 class TieredMemory:
@@ -153,10 +169,10 @@ class TieredMemory:
         """Store one memory; when this returns it is durable and the next recall of any process sees it.
 
         Equal text of the same scope, role and speaker strengthens the live memory and returns it; with an
-        explicit ``id`` nothing merges (same id and text: no-op; another text: DuplicateId). ``importance`` in
-        [0, 1], None has it computed from the text. ``at`` is when it happened (epoch seconds or an aware
-        datetime), None is now. A ``subject`` makes this the current memory on that subject. Raises
-        InvalidInput, StorageError.
+        explicit ``id`` nothing merges (same id and text: no-op, or an archived memory comes back; another text:
+        DuplicateId). ``importance`` in [0, 1], None has it computed from the text. ``at`` is when it happened
+        (epoch seconds or an aware datetime), None is now. A ``subject`` makes this the current memory on that
+        subject. Raises InvalidInput, StorageError.
         """
         item = {
             "text": text, "role": role, "speaker": speaker, "session": session, "tags": tags, "importance": importance,
@@ -164,89 +180,17 @@ class TieredMemory:
         }  # fmt: skip
         return self.long_term.remember_many([item], scope=scope)[0]
 
-    def remember_many(self, items: Iterable[Mapping[str, Any]], *, scope: str | None = None) -> list[Memory]:
-        """Store dicts of ``remember``'s arguments in one transaction; one memory each, in order (ids may repeat)."""
-        return self.long_term.remember_many(items, scope=scope)
-
-    def recall(
-        self,
-        query: str,
-        *,
-        scope: str | None = None,
-        k: int = 8,
-        tags: Sequence[str] | None = None,
-        session: str | None = None,
-        since: Instant | None = None,
-        until: Instant | None = None,
-        as_of: Instant | None = None,
-        max_tokens: int | None = None,
-        exclude: Iterable[str] = (),
-        where: Callable[[Memory], bool] | None = None,
-    ) -> list[Hit]:
-        """The memories that matter for the query, best first, each with the parts of its score.
-
-        ``tags`` keeps memories with any of them; ``since <= at < until``; ``as_of`` looks back to that time.
-        ``session`` is a viewpoint: that conversation is seen as it stands now, after any rewind. ``max_tokens``
-        is never exceeded; ``exclude`` are ids not to return. ``where`` keeps memories for which it is true (by their
-        metadata, say); it is called for each that the other filters leave, and must not call the memory itself. A query without words ranks by recency and
-        importance alone. Hits count as accesses. Raises InvalidInput, StorageError.
-        """
-        return self.long_term.recall(
-            query, scope=scope, k=k, tags=tags, session=session, since=since, until=until, as_of=as_of,
-            max_tokens=max_tokens, exclude=exclude, where=where,
-        )  # fmt: skip
-
-    def get(self, id: str, *, scope: str | None = None) -> Memory | None:
-        """The memory with this id, or None. Not an access."""
-        return self.long_term.get(id, scope=scope)
-
-    def forget(self, ids: str | Iterable[str], *, scope: str | None = None) -> int:
-        """Erase memories; return how many there were. Answers cached for the scope are not replayed after it."""
-        return self.long_term.forget(ids, scope=scope)
-
-    def supersede(self, id: str, text: str, *, scope: str | None = None) -> Memory:
-        """Put a new text in the place of a memory; the old one stays readable with ``recall(as_of=…)``."""
-        return self.long_term.supersede(id, text, scope=scope)
-
-    def pin(self, id: str, value: bool = True, *, scope: str | None = None) -> None:
-        """Pin a memory, so that no sweep evicts it, or unpin it. NotFound if there is none."""
-        self.long_term.pin(id, value, scope=scope)
-
-    def sweep(
-        self,
-        *,
-        scope: str | None = None,
-        max_memories: int | None = None,
-        max_bytes: int | None = None,
-        retention: Sequence[Retention] | None = None,
-        dry_run: bool = False,
-    ) -> SweepReport:
-        """Evict memories that are older than their retention, then those with the lowest scores by the rule.
-
-        Down to the bounds; what is None is as ``Settings`` says. Pinned ones stay. ``dry_run`` lists the victims
-        and changes nothing. Answers cached for the scope are not replayed after a sweep that evicted.
-        """
-        return self.long_term.sweep(
-            scope=scope, max_memories=max_memories, max_bytes=max_bytes, retention=retention, dry_run=dry_run
-        )
-
-    def _erased(self, scope: str) -> None:
-        self.responses.bump(scope)
-
-    def export(self, path: str | Path, *, scope: str | None = None, vectors: bool = False) -> int:
-        """Write every memory of the scope, of every status, to a file of JSON Lines; return how many.
-
-        Lossless; ``vectors`` too if asked for (they can be made again). A failure leaves what was there.
-        """
-        return self.long_term.export(path, scope=scope, vectors=vectors)
-
-    def import_(self, path: str | Path) -> int:
-        """Write the memories of an exported file into the scopes it names; return how many were not there.
-
-        All or none: InvalidInput names the line that is no memory. Importing again changes nothing. A budget
-        is kept to by the next write or sweep, not by an import.
-        """
-        return self.long_term.import_(path)
+    remember_many = _passed_on(LongTerm.remember_many)
+    recall = _passed_on(LongTerm.recall)
+    get = _passed_on(LongTerm.get)
+    forget = _passed_on(LongTerm.forget)
+    supersede = _passed_on(LongTerm.supersede)
+    pin = _passed_on(LongTerm.pin)
+    sweep = _passed_on(LongTerm.sweep)
+    export = _passed_on(LongTerm.export)
+    import_ = _passed_on(LongTerm.import_)
+    check = _passed_on(LongTerm.check)
+    rebuild_index = _passed_on(LongTerm.rebuild_index)
 
     def forget_scope(self, scope: str) -> Receipt:
         """Erase all that is kept of a scope, in every tier and for every process; return what that was.
@@ -269,13 +213,8 @@ class TieredMemory:
             left=erased.left,
         )
 
-    def check(self) -> CheckReport:
-        """Look the whole storage over and say what is wrong: damage, unreadable rows, an index that disagrees."""
-        return self.long_term.check()
-
-    def rebuild_index(self) -> CheckReport:
-        """Mend what ``check`` found and can be mended: terms are cut and vectors made anew from the texts."""
-        return self.long_term.rebuild_index()
+    def _erased(self, scope: str, *, durable: bool = True) -> None:
+        self.responses.bump(scope, durable=durable)
 
     # -- mid term ----------------------------------------------------------------------------------
 

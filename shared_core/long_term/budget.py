@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from itertools import compress
 
 import numpy as np
 
@@ -34,12 +35,13 @@ class Facts:
     @classmethod
     def of(cls, index: ScopeIndex, positions: Ints) -> Facts:
         """Copies of the facts at these positions of an index."""
+        # Picked first and widened then: most of a tiny scope's columns may be gaps.
         return cls(
-            importance=index.floats("importance")[positions],
+            importance=index.column("importance")[positions].astype(np.float64),
             last_accessed=index.floats("last_accessed")[positions],
-            access_count=index.floats("access_count")[positions],
-            evidence=index.floats("evidence")[positions],
-            size=index.ints("size")[positions],
+            access_count=index.column("access_count")[positions].astype(np.float64),
+            evidence=index.column("evidence")[positions].astype(np.float64),
+            size=index.column("size")[positions].astype(np.int64),
             order=index.ints("row")[positions],
             pinned=index.mask("pinned")[positions],
         )
@@ -90,6 +92,7 @@ class ScopeRoom:
         self._settings = settings
         self._now = now
         self._count, self._bytes = index.count, index.bytes
+        self._stay: Mask | None = None  # which of the facts the last pass left; most writes need no second pass
         self._new: list[tuple[Memory, int]] = []
         self._changed: dict[str, Memory] = {}
         self.evicted = 0
@@ -117,20 +120,22 @@ class ScopeRoom:
 
     def _pass(self, items: int, size: int) -> list[str]:
         self._take_over()
-        scores = sum(keep_parts(self._facts, self._settings, self._now).values(), np.zeros(len(self._ids)))
-        chosen = self._facts.lowest(scores, items=items, size=size)
+        parts = keep_parts(self._facts, self._settings, self._now)
+        chosen = self._facts.lowest(parts["recency"] + parts["attention"], items=items, size=size)
         gone = [self._ids[i] for i in chosen]
-        stays = np.ones(len(self._ids), np.bool_)
-        stays[chosen] = False
+        self._stay = np.ones(len(self._ids), np.bool_)
+        self._stay[chosen] = False
         self._count -= len(chosen)
         self._bytes -= int(self._facts.size[chosen].sum())
-        self._facts = self._facts.kept(stays)
-        self._ids = [id for id, one in zip(self._ids, stays, strict=True) if one]
         self.evicted += len(gone)
         return gone
 
     def _take_over(self) -> None:
         """Bring what this write has done so far into the arrays."""
+        if self._stay is not None:
+            self._facts = self._facts.kept(self._stay)
+            self._ids = list(compress(self._ids, self._stay))
+            self._stay = None
         if self._new:
             first = int(self._facts.order.max(initial=0)) + 1
             memories = [memory for memory, _ in self._new]

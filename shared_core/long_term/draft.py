@@ -50,10 +50,7 @@ def draft(
     mask: Callable[[str], str] | None = None,
     source: Source | None = None,
 ) -> Draft:
-    """Check the arguments of one memory. InvalidInput names the first that is not what the call takes.
-
-    ``mask`` sees the text before anything else does; what it raises is passed on.
-    """
+    """Check the arguments of one memory. InvalidInput names the first that is not what the call takes."""
     if not isinstance(item, Mapping):
         raise InvalidInput(f"item: expected a dict such as {{'text': '…'}}, got {item!r}")
     unknown = sorted(set(item) - _NAMES, key=str)
@@ -61,9 +58,7 @@ def draft(
         raise InvalidInput(f"item: expected keys among {', '.join(sorted(_NAMES))}, got {unknown[0]!r}")
     if "text" not in item:
         raise InvalidInput("item: expected a key 'text', got none")
-    text = arguments.text("text", item["text"], max_bytes=max_text_bytes)
-    if mask is not None:
-        text = arguments.text("text as masked", mask(text), max_bytes=max_text_bytes)
+    text = text_to_keep(item["text"], max_bytes=max_text_bytes, mask=mask)
     importance = item.get("importance")
     return Draft(
         text=text,
@@ -80,3 +75,12 @@ def draft(
         id=arguments.optional_name("id", item.get("id")),
         source=source,
     )
+
+
+def text_to_keep(value: object, *, max_bytes: int, mask: Callable[[str], str] | None) -> str:
+    """A memory's text as it is going to be written. InvalidInput for what is none.
+
+    ``mask`` sees it before anything else does; what it raises is passed on.
+    """
+    text = arguments.text("text", value, max_bytes=max_bytes)
+    return text if mask is None else arguments.text("text as masked", mask(text), max_bytes=max_bytes)

@@ -1,20 +1,21 @@
-"""One scope's memories as arrays: vectors, posting lists, and the facts that scoring reads.
+"""One scope's memories as arrays: the facts that scoring reads, with their posting lists and vectors.
 
 Derived from the rows alone and brought up to date from the change feed, so it can never disagree
-with them for longer than a recall. No formula here (``scoring/``) and no SQL (``storage/``).
+with them for longer than a recall. How words are listed is in ``postings.py``, how vectors lie in
+``matrix.py``. No formula here (``scoring/``) and no SQL (``storage/``).
 """
 
 from __future__ import annotations
 
 import threading
-from array import array
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from shared_core.long_term.matrix import Matrix, grown
+from shared_core.long_term.postings import Postings
 from shared_core.long_term.query import is_question, tells_time
 from shared_core.scoring.fusion import ASSISTANT, OTHER, USER
 from shared_core.scoring.lexical import Posting
@@ -85,11 +86,8 @@ class ScopeIndex:
         self._successions: tuple[Ints, Ints, Floats] | None = None
         self._gone = 0
         self._disordered = False
-        self._postings: dict[str, array[int]] = {}  # position << 16 | occurrences
-        self._matrix: npt.NDArray[np.float32] = np.zeros((64, self._dimension), np.float32)
-        self._owner: Ints = np.full(64, -1, np.int64)
-        self._used = 0
-        self._one_each = True  # vector i belongs to position i: the scan needs no gather
+        self._postings = Postings()
+        self._matrix = Matrix(self._dimension)
 
     def column(self, name: str) -> npt.NDArray[np.generic]:
         """The live view of one fact, shape [n]."""
@@ -115,16 +113,22 @@ class ScopeIndex:
         """Bring the arrays to ``changes.version``."""
         if changes.reset:
             self.reset()
-        self._reserve(self.n + len(changes.rows))
+        fresh = []
         for row in changes.rows:
             position = self.position.get(row.memory.id)
             if position is not None and int(self._columns["row"][position]) == row.row:
                 self._update(position, row)
             elif row.memory.status != "archived":
-                self._append(row)
+                fresh.append(row)
+        if fresh:
+            self._append(fresh, max(self.n + len(fresh), changes.total))
         for number in changes.dropped:
             self._drop(number)
         self.version = changes.version
+
+    def settle(self) -> None:
+        """All rows that there are were applied: words are looked up and vectors compared from now on."""
+        self._postings.settle()
 
     @property
     def stale(self) -> bool:
@@ -134,7 +138,7 @@ class ScopeIndex:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays, vectors for the most part."""
-        return self._matrix.nbytes + self._owner.nbytes + sum(column.nbytes for column in self._columns.values())
+        return self._matrix.nbytes + self._postings.nbytes + sum(column.nbytes for column in self._columns.values())
 
     def successions(self) -> tuple[Ints, Ints, Floats]:
         """Positions of replaced memories, the row that replaced each (-1 once erased), and when; shape [m] each."""
@@ -166,8 +170,7 @@ class ScopeIndex:
             where[among] = np.arange(len(among))
         out: list[Posting] = []
         for term in terms:
-            packed = np.array(self._postings.get(term, ()), dtype=np.int64)
-            rows, counts = packed >> 16, (packed & 0xFFFF).astype(np.float64)
+            rows, counts = self._postings.of(term)
             if where is not None:
                 kept = where[rows] >= 0
                 rows, counts = where[rows[kept]], counts[kept]
@@ -176,48 +179,60 @@ class ScopeIndex:
 
     def df(self, term: str) -> int:
         """How many memories hold the term (dropped ones may still be counted until the next reset)."""
-        return len(self._postings.get(term, ()))
+        return self._postings.df(term)
 
     def cosines(self, query: npt.NDArray[np.float32]) -> Floats:
         """Cosine of each memory's best window with the query, shape [n]; NaN where there is no vector."""
-        found = self._matrix[: self._used] @ query
-        if self._one_each and self._used == self.n:
-            return found.astype(np.float64)
-        best = np.full(self.n, -np.inf)
-        owner = self._owner[: self._used]
-        owned = owner >= 0
-        np.maximum.at(best, owner[owned], found[owned])
-        return np.where(np.isneginf(best), np.nan, best)
+        return self._matrix.cosines(query, self.n)
 
-    def _append(self, row: MemoryRow) -> None:
-        position, memory = self.n, row.memory
-        if position and row.row < int(self._columns["row"][position - 1]):
+    def _append(self, rows: Sequence[MemoryRow], room: int) -> None:
+        """Take in rows that were not there, in their order; ``room`` is how many there are going to be in all."""
+        start, end = self.n, self.n + len(rows)
+        numbers = [row.row for row in rows]
+        if numbers != sorted(numbers) or (start and numbers[0] < int(self._columns["row"][start - 1])):
             self._disordered = True
             return
-        self.n += 1
-        self.ids.append(memory.id)
-        self.position[memory.id] = position
-        terms = row.terms.split()
-        place = position << 16
-        for term, times in Counter(terms).items():
-            posting = self._postings.get(term)
-            if posting is None:
-                posting = self._postings[term] = array("q")
-            posting.append(place | min(times, 0xFFFF))
+        if room > len(self._columns["row"]):
+            self._columns = {name: grown(column, room) for name, column in self._columns.items()}
+        memories = [row.memory for row in rows]
+        texts = [memory.text for memory in memories]
+        words = [row.terms.split() for row in rows]
+        windows = [self._matrix.windows(row.vectors) for row in rows]
+        sizes = list(map(self._size, texts, windows))
+        facts: dict[str, Sequence[object]] = {
+            "row": numbers,
+            "pinned": [memory.pinned for memory in memories],
+            "at": [memory.at for memory in memories],
+            "created_at": [memory.created_at for memory in memories],
+            "last_accessed": [memory.last_accessed for memory in memories],
+            "access_count": [memory.access_count for memory in memories],
+            "importance": [memory.importance for memory in memories],
+            "evidence": [row.evidence for row in rows],
+            "session": [_code(self.sessions, memory.session) for memory in memories],
+            "speaker": [_code(self.speakers, memory.speaker) for memory in memories],
+            "role": [_ROLES.get(memory.role, OTHER) for memory in memories],
+            "question": list(map(is_question, texts)),
+            "tells_time": list(map(tells_time, texts, words)),
+            "length": list(map(len, words)),
+            "windows": windows,
+            "size": sizes,
+        }
         columns = self._columns
-        columns["row"][position] = row.row
-        columns["live"][position] = columns["active"][position] = True
-        columns["at"][position] = memory.at
-        columns["created_at"][position] = memory.created_at
-        columns["session"][position] = _code(self.sessions, memory.session)
-        columns["speaker"][position] = _code(self.speakers, memory.speaker)
-        columns["role"][position] = _ROLES.get(memory.role, OTHER)
-        columns["question"][position] = is_question(memory.text)
-        columns["tells_time"][position] = tells_time(memory.text)
-        columns["length"][position] = len(terms)
-        columns["windows"][position] = columns["size"][position] = 0
-        self.count += 1
-        self._update(position, row)
+        for name, values in facts.items():
+            if len(rows) == 1:  # as after each write: spared the way over an array, which costs five times as much
+                columns[name][start] = values[0]
+            else:
+                columns[name][start:end] = values
+        columns["live"][start:end] = columns["active"][start:end] = True
+        self.ids += [memory.id for memory in memories]
+        self.position.update(zip(self.ids[start:], range(start, end), strict=True))
+        self._postings.add(start, words)
+        self._add_vectors(list(zip(range(start, end), windows, [row.vectors for row in rows], strict=True)), room)
+        for position, row in enumerate(rows, start):
+            self._take_ties(position, row)
+        self.n = end
+        self.count += len(rows)
+        self.bytes += sum(sizes)
 
     def _update(self, position: int, row: MemoryRow) -> None:
         memory, columns = row.memory, self._columns
@@ -227,38 +242,42 @@ class ScopeIndex:
         self.count += active - before
         self.bytes -= before * int(columns["size"][position])
         columns["active"][position] = active
+        if not active:
+            return  # nothing else of it is asked for; if it comes back, the feed brings all of it
         columns["pinned"][position] = memory.pinned
         columns["importance"][position] = memory.importance
         columns["last_accessed"][position] = memory.last_accessed
         columns["access_count"][position] = memory.access_count
         columns["evidence"][position] = row.evidence
-        for tag in memory.tags:
+        windows = self._matrix.windows(row.vectors)
+        if windows and not columns["windows"][position]:
+            self._add_vectors([(position, windows, row.vectors)])
+            columns["windows"][position] = windows
+        columns["size"][position] = self._size(memory.text, int(columns["windows"][position]))
+        self.bytes += int(columns["size"][position])
+        self._take_ties(position, row)
+
+    def _take_ties(self, position: int, row: MemoryRow) -> None:
+        """What connects a memory: tags, the conversations it was said in, what replaced it."""
+        for tag in row.memory.tags:
             self.tags.setdefault(tag, set()).add(position)
-        _set_or_drop(self.sources, position, row.sources)
-        for source in row.sources:
-            self.written_under.setdefault(source.session, set()).add(position)
+        if row.sources or position in self.sources:
+            _set_or_drop(self.sources, position, row.sources)
+            for source in row.sources:
+                self.written_under.setdefault(source.session, set()).add(position)
         if self.successors.get(position, ()) != row.successors:
             _set_or_drop(self.successors, position, row.successors)
             self._successions = None
-        if row.vectors is not None and not columns["windows"][position]:
-            self._add_vectors(position, row.vectors)
-        size = len(memory.text.encode()) + 4 * self._dimension * int(columns["windows"][position])
-        columns["size"][position] = size
-        self.bytes += active * size
 
-    def _add_vectors(self, position: int, raw: bytes) -> None:
-        if not raw or not self._dimension or len(raw) % (4 * self._dimension):
-            return  # not what a model of this dimension writes: as good as not embedded
-        vectors = np.frombuffer(raw, np.float32).reshape(-1, self._dimension)
-        end = self._used + len(vectors)
-        if end > len(self._matrix):
-            self._matrix = _grown(self._matrix, end)
-            self._owner = _grown(self._owner, end)
-        self._matrix[self._used : end] = vectors
-        self._owner[self._used : end] = position
-        self._one_each = self._one_each and len(vectors) == 1 and self._used == position
-        self._used = end
-        self._columns["windows"][position] = len(vectors)
+    def _add_vectors(self, found: Sequence[tuple[int, int, bytes | None]], room: int = 0) -> None:
+        """Positions, how many vectors each has, and their bytes."""
+        some = [(position, count, raw) for position, count, raw in found if count and raw is not None]
+        if some:
+            owner = np.repeat([position for position, _, _ in some], [count for _, count, _ in some])
+            self._matrix.add(b"".join(raw for _, _, raw in some), owner.astype(np.int32), room=room)
+
+    def _size(self, text: str, windows: int) -> int:
+        return len(text.encode()) + 4 * self._dimension * windows
 
     def _drop(self, number: int) -> None:
         rows = self._columns["row"][: self.n]
@@ -271,17 +290,6 @@ class ScopeIndex:
             self.bytes -= active * int(self._columns["size"][position])
             if self.position.get(self.ids[position]) == position:
                 del self.position[self.ids[position]]
-
-    def _reserve(self, n: int) -> None:
-        self._columns = {name: _grown(column, n) for name, column in self._columns.items()}
-
-
-def _grown(values: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
-    if n <= len(values):
-        return values
-    out = np.zeros((max(n, 2 * len(values)), *values.shape[1:]), values.dtype)
-    out[: len(values)] = values
-    return out
 
 
 def _code(codes: dict[str, int], value: str | None) -> int:

@@ -134,6 +134,8 @@ _TIME_WORDS = frozenset(
     """yesterday today tonight tomorrow ago day days week weeks weekend weekends month months year years hour hours
     minute minutes morning evening night recently soon last next""".split()  # noqa: SIM905
 ).union(DAYS.split("|"), _SURE_MONTHS.split("|"))
+_TIME_TERMS = frozenset(term for word in _TIME_WORDS for term in terms(word))
+_DIGIT = re.compile("[0-9]")
 _WORDS = re.compile("[a-z]+")
 _MAY_HOLD_A_DATE = re.compile(r"[0-9]|[^\x00-\x7f]")  # a cheap look: every memory of a scope is asked when it is read
 _DATE = re.compile(
@@ -148,8 +150,14 @@ def asks_time(text: str) -> bool:
     return bool(_ASKS_TIME.search(fold(text)))
 
 
-def tells_time(text: str) -> bool:
-    """Whether a memory says a time: a weekday, a month, a date, "last week", 昨天, 三点."""
+def tells_time(text: str, said: Collection[str]) -> bool:
+    """Whether a memory says a time: a weekday, a month, a date, "last week", 昨天, 三点.
+
+    ``said`` are its index terms: what has no digit, no letter past ASCII and no time word among them says none,
+    and most memories need no closer look.
+    """
+    if text.isascii() and _TIME_TERMS.isdisjoint(said) and not _DIGIT.search(text):
+        return False
     folded = fold(text)
     if not _TIME_WORDS.isdisjoint(_WORDS.findall(folded)):
         return True

@@ -1,6 +1,6 @@
 """Writing memories, keeping each scope's arrays current, and what is known of reads.
 
-Owns the indexes and the read facts that wait for the next write. No model (``vectors.py``), no recall
+Owns the indexes. Read facts wait in ``waiting.py`` for the next write. No model (``vectors.py``), no recall
 score (``recall.py``), no eviction (``budget.py``, ``lifecycle.py``), no SQL (``storage/``).
 """
 
@@ -9,9 +9,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
+
+from tqdm import tqdm
 
 from shared_core import arguments
 from shared_core.embedding.base import Embedder
@@ -22,12 +24,14 @@ from shared_core.long_term.draft import Draft
 from shared_core.long_term.frequencies import Frequencies
 from shared_core.long_term.index import ScopeIndex
 from shared_core.long_term.vectors import TextVectors
+from shared_core.long_term.waiting import WaitingReads
 from shared_core.records import Memory
 from shared_core.settings import Settings
 from shared_core.storage.base import Access, NewMemory, Storage
 from shared_core.text import terms
 
 _log = logging.getLogger(__name__)
+_MANY = 50_000  # memories whose first reading shows a bar, if it takes longer than a second
 
 
 class MemoryStore:
@@ -40,9 +44,9 @@ class MemoryStore:
         *,
         settings: Settings,
         ids: Callable[[], str],
-        erased: Callable[[str], object] = lambda _: None,
+        erased: Callable[..., object] = lambda *_, **__: None,
     ) -> None:
-        """``erased`` is told the scope when memories of it were evicted or erased on purpose."""
+        """``erased`` is told the scope when memories of it were evicted or erased on purpose (then ``durable``)."""
         self.storage = storage
         self.rows = storage.memories
         self.settings = settings
@@ -53,7 +57,7 @@ class MemoryStore:
         self._indexes: dict[str, ScopeIndex] = {}
         self._sizes: dict[str, int] = {}  # bytes of each index, and of all: a sum at each new scope would be felt
         self._held = 0
-        self._pending: dict[str, dict[str, Access]] = {}
+        self.reads = WaitingReads()
         self._counts: Counter[str] = Counter()
         self.vectors = TextVectors(storage, embedder, max_windows=settings.max_windows, count=self.count)
         renew_in_child(self)
@@ -93,18 +97,28 @@ class MemoryStore:
         if self.rows.version(scope) == index.version:
             return
         fingerprint = self.vectors.fingerprint
-        with self._lock:
-            waiting = dict(self._pending.get(scope, {}))
+        waiting = self.reads.of(scope)
         self._read(scope, index, fingerprint, waiting)
         if index.stale:
             index.reset()
             self._read(scope, index, fingerprint, waiting)
 
     def _read(self, scope: str, index: ScopeIndex, fingerprint: str | None, waiting: Mapping[str, Access]) -> None:
-        with closing(self.rows.pages(scope, index.version, fingerprint)) as pages:
+        """Take in what changed; a bar shows where a whole scope takes long to read."""
+        if not index.version and index.n:
+            index.reset()  # an earlier reading was interrupted
+        with closing(self.rows.pages(scope, index.version, fingerprint)) as pages, ExitStack() as stack:
+            bar = None
             for changes in pages:
+                if changes.total >= _MANY:
+                    bar = stack.enter_context(
+                        tqdm(total=changes.total, desc="reading memories", unit="memory", delay=1.0, disable=None)
+                    )
                 index.apply(changes)
                 index.touch(waiting[row.memory.id] for row in changes.rows if row.memory.id in waiting)
+                if bar is not None:
+                    bar.update(len(changes.rows))
+        index.settle()
 
     def fill_vectors(self, scope: str, index: ScopeIndex, *, wait: bool = False) -> None:
         """Embed what a process without the model wrote; ``index`` is the current one and comes up to date."""
@@ -126,34 +140,18 @@ class MemoryStore:
 
     def found(self, scope: str, ids: Sequence[str]) -> list[Memory | None]:
         """The memories with these ids, with the reads that are not written down yet."""
-        return [memory and self.as_read(memory) for memory in self.rows.get(scope, ids)]
+        return [memory and self.reads.as_read(memory) for memory in self.rows.get(scope, ids)]
 
     def newest(self, scope: str, *, status: str | None, limit: int | None) -> list[Memory]:
         """Newest first, with the reads that are not written down yet."""
-        return [self.as_read(memory) for memory in self.rows.list(scope, status=status, limit=limit)]
-
-    def as_read(self, memory: Memory) -> Memory:
-        """The memory with the reads that are not written down yet."""
-        with self._lock:
-            access = self._pending.get(memory.scope, {}).get(memory.id)
-        if access is None:
-            return memory
-        return replace(
-            memory,
-            last_accessed=max(memory.last_accessed, access.last_accessed),
-            access_count=memory.access_count + access.count,
-        )
+        return [self.reads.as_read(memory) for memory in self.rows.list(scope, status=status, limit=limit)]
 
     def seen(self, scope: str, index: ScopeIndex, accesses: Sequence[Access]) -> None:
         """Note that these memories were read; written down with the next write, or on close."""
         if not accesses:
             return
         index.touch(accesses)
-        with self._lock:
-            waiting = self._pending.setdefault(scope, {})
-            for access in accesses:
-                earlier = waiting.get(access.id)
-                waiting[access.id] = access if earlier is None else _joined(earlier, access)
+        self.reads.note(scope, accesses)
 
     def strengthen(self, scope: str, id: str, now: float) -> None:
         """Note one more access of a memory that was said again."""
@@ -168,40 +166,18 @@ class MemoryStore:
         if not drafts:
             return []
         drafts = self._rated(drafts)
-        fingerprint, vectors = self.vectors.of([draft.text for draft in drafts])
-        frequencies = Frequencies(self.current)
-        items = []
-        for draft, raw in zip(drafts, vectors, strict=True):
-            words = terms(draft.text)
-            items.append(
-                NewMemory(
-                    memory=Memory(
-                        id=draft.id if draft.id is not None else self._ids(),
-                        text=draft.text,
-                        scope=draft.scope,
-                        role=draft.role,
-                        speaker=draft.speaker,
-                        session=draft.session,
-                        tags=draft.tags,
-                        importance=frequencies.importance(draft, words),
-                        at=now if draft.at is None else draft.at,
-                        created_at=now,
-                        last_accessed=now,
-                        access_count=0,
-                        subject=draft.subject,
-                        pinned=draft.pinned,
-                        metadata=draft.metadata,
-                    ),
-                    merge_key=draft.merge_key,
-                    explicit_id=draft.id is not None,
-                    terms=" ".join(words),
-                    embedder=fingerprint if raw else None,
-                    vectors=raw,
-                    source=draft.source,
-                )
-            )
-        with self._room(items, now) as rooms, self._flushing() as accesses:
-            stored = self.rows.add(items, accesses, rooms=rooms)
+        embedder, vectors = self.vectors.of([draft.text for draft in drafts])
+        with self._planning():
+            indexes = self._all_current(draft.scope for draft in drafts)
+            frequencies = {scope: Frequencies(index) for scope, index in indexes.items()}
+            items = [
+                self._item(draft, frequencies[draft.scope], embedder, raw, now)
+                for draft, raw in zip(drafts, vectors, strict=True)
+            ]
+            rooms = self._rooms(items, indexes, now)
+            with self.reads.taken() as accesses:
+                stored = self.rows.add(items, accesses, rooms=rooms)
+        self._made(rooms)
         fresh = sum(new for _, new in stored)
         self.count(remembered=fresh, strengthened=len(stored) - fresh)
         return [memory for memory, _ in stored]
@@ -209,32 +185,68 @@ class MemoryStore:
     def replace(self, id: str, draft: Draft, *, now: float) -> Memory:
         """Write ``draft`` as the successor of ``id``. NotFound if the scope has no such memory."""
         (draft,) = self._rated([draft])
-        fingerprint, (raw,) = self.vectors.of([draft.text])
+        embedder, (raw,) = self.vectors.of([draft.text])
+        with self._planning():
+            indexes = self._all_current([draft.scope])
+            item = self._item(draft, Frequencies(indexes[draft.scope]), embedder, raw, now)
+            rooms = self._rooms([item], indexes, now)
+            stored = self.rows.supersede(draft.scope, id, item, room=rooms.get(draft.scope))
+        self._made(rooms)
+        return stored
+
+    def _item(
+        self, draft: Draft, frequencies: Frequencies, embedder: str | None, vectors: bytes | None, now: float
+    ) -> NewMemory:
         words = terms(draft.text)
         memory = Memory(
-            id=self._ids(), text=draft.text, scope=draft.scope, role=draft.role, speaker=draft.speaker,
-            session=draft.session, tags=draft.tags, importance=Frequencies(self.current).importance(draft, words),
-            at=now if draft.at is None else draft.at, created_at=now, last_accessed=now, access_count=0,
-            subject=draft.subject, pinned=draft.pinned, metadata=draft.metadata,
-        )  # fmt: skip
-        item = NewMemory(
-            memory=memory, merge_key=draft.merge_key, explicit_id=True, terms=" ".join(words),
-            embedder=fingerprint if raw else None, vectors=raw, source=draft.source,
-        )  # fmt: skip
-        with self._room([item], now) as rooms:
-            return self.rows.supersede(draft.scope, id, item, room=rooms.get(draft.scope))
+            id=draft.id if draft.id is not None else self._ids(),
+            text=draft.text,
+            scope=draft.scope,
+            role=draft.role,
+            speaker=draft.speaker,
+            session=draft.session,
+            tags=draft.tags,
+            importance=frequencies.importance(draft, words),
+            at=now if draft.at is None else draft.at,
+            created_at=now,
+            last_accessed=now,
+            access_count=0,
+            subject=draft.subject,
+            pinned=draft.pinned,
+            metadata=draft.metadata,
+        )
+        return NewMemory(
+            memory=memory,
+            merge_key=draft.merge_key,
+            explicit_id=draft.id is not None,
+            terms=" ".join(words),
+            embedder=embedder if vectors else None,
+            vectors=vectors,
+            source=draft.source,
+        )
 
-    @contextmanager
-    def _room(self, items: Sequence[NewMemory], now: float) -> Iterator[dict[str, ScopeRoom]]:
-        """What makes room for these items in each scope whose budget they could pass; see ``budget.py``.
+    def _planning(self) -> AbstractContextManager[object]:
+        """Held from reading the arrays to the end of the write wherever there is a budget.
 
-        One write of this process at a time plans and writes; writes of other processes at the same moment may
-        pass a bound by as many memories, until the next write.
+        So one write of this process at a time plans and writes, and its room is planned on what is there.
+        Writes of other processes at the same moment may pass a bound by as many memories, until the next write.
         """
+        bounded = self.settings.max_bytes is not None or self.settings.max_memories is not None
+        return self._making_room if bounded else nullcontext()
+
+    def _all_current(self, scopes: Iterable[str]) -> dict[str, ScopeIndex]:
+        """The arrays of these scopes, each brought up to date once for the whole write."""
+        indexes = {}
+        for scope in dict.fromkeys(scopes):
+            with self.current(scope) as index:
+                indexes[scope] = index
+        return indexes
+
+    def _rooms(self, items: Sequence[NewMemory], indexes: Mapping[str, ScopeIndex], now: float) -> dict[str, ScopeRoom]:
+        """What makes room for these items in each scope whose budget they could pass; see ``budget.py``."""
         bound = self.settings.max_bytes
         if bound is None and self.settings.max_memories is None:
-            yield {}
-            return
+            return {}
         largest = max(map(size_of, items))
         if bound is not None and largest > bound:
             raise InvalidInput(
@@ -244,17 +256,19 @@ class MemoryStore:
         by_scope: dict[str, list[NewMemory]] = {}
         for item in items:
             by_scope.setdefault(item.memory.scope, []).append(item)
-        with self._making_room:
-            rooms = {}
-            for scope, some in by_scope.items():
-                with self.current(scope) as index:
-                    if needs_room(index, some, self.settings):
-                        rooms[scope] = ScopeRoom(index, self.settings, now)
-            yield rooms
+        rooms = {}
+        for scope, some in by_scope.items():
+            index = indexes[scope]
+            with index.lock:
+                if needs_room(index, some, self.settings):
+                    rooms[scope] = ScopeRoom(index, self.settings, now)
+        return rooms
+
+    def _made(self, rooms: Mapping[str, ScopeRoom]) -> None:
         self.count(evicted=sum(room.evicted for room in rooms.values()))
         for scope, room in rooms.items():
             if room.erased:
-                self.erased(scope)
+                self.erased(scope, durable=False)  # nobody asked for it: it need not wait for the disk once more
 
     def _rated(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
         """The drafts with the importance that the user's scorer gives those without; as they are if it fails."""
@@ -276,31 +290,14 @@ class MemoryStore:
     def flush(self) -> None:
         """Write down the read facts that wait. Where nothing can be written they are dropped and counted."""
         try:
-            with self._flushing() as accesses:
+            with self.reads.taken() as accesses:
                 for scope, seen in accesses.items():
                     self.rows.touch(scope, seen)
         except StorageError as error:
-            with self._lock:
-                dropped = sum(len(waiting) for waiting in self._pending.values())
-                self._pending.clear()
+            dropped = self.reads.drop_all()
             self.count(accesses_dropped=dropped)
             if not self.storage.read_only:
                 _log.warning("the times and counts of %d reads could not be written: %s", dropped, error)
-
-    @contextmanager
-    def _flushing(self) -> Iterator[Mapping[str, Sequence[Access]]]:
-        """The waiting read facts; they wait on if the block raises."""
-        with self._lock:
-            taken, self._pending = self._pending, {}
-        try:
-            yield {scope: list(waiting.values()) for scope, waiting in taken.items()}
-        except BaseException:
-            with self._lock:
-                for scope, waiting in taken.items():
-                    newer = self._pending.setdefault(scope, {})
-                    for id, access in waiting.items():
-                        newer[id] = _joined(access, newer[id]) if id in newer else access
-            raise
 
     def count(self, **events: int) -> None:
         """Count events since opening; no thread's are lost."""
@@ -321,18 +318,9 @@ class MemoryStore:
         """Drop the scope's arrays and waiting read facts from this process."""
         with self._lock:
             self._let_go(scope)
-            self._pending.pop(scope, None)
+        self.reads.drop(scope)
 
     def after_fork_in_child(self) -> None:
-        """Start with locks and arrays of our own; the reads that wait are the parent's to write down."""
+        """Start with locks and arrays of our own."""
         self._lock, self._making_room = threading.Lock(), threading.Lock()
-        self._indexes, self._pending, self._sizes, self._held = {}, {}, {}, 0
-
-
-def _joined(first: Access, then: Access) -> Access:
-    return Access(
-        first.id,
-        max(first.last_accessed, then.last_accessed),
-        first.count + then.count,
-        first.evidence if then.evidence is None else then.evidence,
-    )
+        self._indexes, self._sizes, self._held = {}, {}, 0

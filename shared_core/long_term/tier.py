@@ -40,7 +40,7 @@ class LongTerm:
         ids: Callable[[], str],
         scope_of: Callable[[str | None], str],
         reembed: bool = False,
-        erased: Callable[[str], object] = lambda _: None,
+        erased: Callable[..., object] = lambda *_, **__: None,
     ) -> None:
         """Raise EmbedderMismatch if the storage holds another model's vectors and ``reembed`` is not set.
 
@@ -53,7 +53,7 @@ class LongTerm:
         self._store.check_embedder(reembed=reembed)
 
     def remember_many(self, items: Iterable[Mapping[str, Any]], *, scope: str | None = None) -> list[Memory]:
-        """Store dicts of ``remember``'s arguments in one transaction; one memory each, in order."""
+        """Store dicts of ``remember``'s arguments in one transaction; one memory each, in order (ids may repeat)."""
         return self._store.write([self._draft(item, scope) for item in items], now=self._clock())
 
     def remember_under(self, items: Iterable[tuple[Mapping[str, Any], Source]], *, scope: str) -> list[Memory]:
@@ -86,7 +86,14 @@ class LongTerm:
         where: Callable[[Memory], bool] | None = None,
         shown_texts: Iterable[str] = (),
     ) -> list[Hit]:
-        """The best ``k`` memories for the query, best first; see ``TieredMemory.recall``.
+        """The memories that matter for the query, best first, each with the parts of its score.
+
+        ``tags`` keeps memories with any of them; ``since <= at < until``; ``as_of`` looks back to that time.
+        ``session`` is a viewpoint: that conversation is seen as it stands now, after any rewind. ``max_tokens``
+        is never exceeded; ``exclude`` are ids not to return. ``where`` keeps memories for which it is true (by
+        their metadata, say); it is called for each that the other filters leave, and must not call the memory
+        itself. A query without words ranks by recency and importance alone. Hits count as accesses. Raises
+        InvalidInput, StorageError.
 
         ``shown_texts`` are texts that the reader has before it already: memories of equal text are passed over.
         """
@@ -190,7 +197,10 @@ class LongTerm:
         )  # fmt: skip
 
     def forget(self, ids: str | Iterable[str], *, scope: str | None = None) -> int:
-        """Erase these memories; return how many there were. Their ids may be used again."""
+        """Erase memories; return how many there were. Answers cached for the scope are not replayed after it.
+
+        Their ids may be used again.
+        """
         chosen = self._scope_of(scope)
         wanted = arguments.ids("ids", ids)
         if wanted:
@@ -201,7 +211,7 @@ class LongTerm:
         return count
 
     def supersede(self, id: str, text: str, *, scope: str | None = None) -> Memory:
-        """Put a new text in the place of a memory; the old one stays readable with ``as_of=``."""
+        """Put a new text in the place of a memory; the old one stays readable with ``recall(as_of=…)``."""
         chosen = self._scope_of(scope)
         old = self.get(id, scope=chosen)
         if old is None:
@@ -214,7 +224,7 @@ class LongTerm:
         return self._store.replace(id, successor, now=self._clock())
 
     def pin(self, id: str, value: bool = True, *, scope: str | None = None) -> None:
-        """Pin a memory (it is never evicted) or unpin it. NotFound if there is none."""
+        """Pin a memory, so that no sweep evicts it, or unpin it. NotFound if there is none."""
         self._store.rows.set_pinned(self._scope_of(scope), arguments.name("id", id), arguments.flag("value", value))
 
     def sweep(
@@ -226,9 +236,10 @@ class LongTerm:
         retention: Sequence[Retention] | None = None,
         dry_run: bool = False,
     ) -> SweepReport:
-        """Evict what is older than its retention and the lowest-scored down to the bounds; see ``lifecycle.sweep``.
+        """Evict memories that are older than their retention, then those with the lowest scores by the rule.
 
-        What is None is as ``Settings`` says.
+        Down to the bounds; what is None is as ``Settings`` says. Pinned ones stay. ``dry_run`` lists the victims
+        and changes nothing. Answers cached for the scope are not replayed after a sweep that evicted.
         """
         settings = self._settings
         return lifecycle.sweep(
@@ -258,19 +269,27 @@ class LongTerm:
         return erased
 
     def export(self, path: str | Path, *, scope: str | None = None, vectors: bool = False) -> int:
-        """Write every memory of the scope to a file of JSON Lines; see ``transfer.py``."""
+        """Write every memory of the scope, of every status, to a file of JSON Lines; return how many.
+
+        Lossless; ``vectors`` too if asked for (they can be made again). A failure leaves what was there.
+        """
         return transfer.export(self._store, path, scope=self._scope_of(scope), vectors=bool(vectors))
 
     def import_(self, path: str | Path) -> int:
-        """Write the memories of a file that ``export`` wrote into the scopes it names; see ``transfer.py``."""
+        """Write the memories of an exported file into the scopes it names; return how many were not there.
+
+        All or none: InvalidInput names the line that is no memory. Importing again changes nothing. Texts are
+        masked like those of a write (``Settings.mask``). A budget is kept to by the next write or sweep, not by
+        an import.
+        """
         return transfer.import_(self._store, path, now=self._clock())
 
     def check(self) -> CheckReport:
-        """What is wrong with the storage; nothing is changed."""
+        """Look the whole storage over and say what is wrong: damage, unreadable rows, an index that disagrees."""
         return lifecycle.check(self._store)
 
     def rebuild_index(self) -> CheckReport:
-        """Make the index of every memory anew from its text; what is still wrong afterwards."""
+        """Mend what ``check`` found and can be mended: terms are cut and vectors made anew from the texts."""
         return lifecycle.rebuild_index(self._store)
 
     alist = off_loop(list)

@@ -21,7 +21,7 @@ from typing import Any
 
 from shared_core import arguments
 from shared_core.errors import InvalidInput, StorageError
-from shared_core.long_term.draft import Draft
+from shared_core.long_term.draft import Draft, text_to_keep
 from shared_core.long_term.lifecycle import index_terms
 from shared_core.long_term.store import MemoryStore
 from shared_core.records import Memory
@@ -47,7 +47,7 @@ def export(store: MemoryStore, path: str | Path, *, scope: str, vectors: bool) -
         try:
             with os.fdopen(handle, "w", encoding="ascii", newline="\n") as out:
                 for item in store.storage.upkeep.whole(scope):
-                    whole = replace(item, memory=store.as_read(item.memory))
+                    whole = replace(item, memory=store.reads.as_read(item.memory))
                     out.write(_line(whole, vectors=vectors) + "\n")
                     count += 1
                 out.flush()
@@ -68,7 +68,8 @@ def import_(store: MemoryStore, path: str | Path, *, now: float) -> int:
     """Write every memory of a file that ``export`` wrote; return how many were not there before.
 
     All or none: InvalidInput names the first line that is not what is expected. Importing again changes
-    nothing. Vectors of another model are left out and made again by the next recall.
+    nothing. Texts are masked like those of any write, for the file may come from anywhere. Vectors of another
+    model, or of a text before it was masked, are left out and made again by the next recall.
     """
     source = _path(path)
     items: dict[tuple[str, str], WholeMemory] = {}
@@ -146,7 +147,7 @@ def _parsed(line: str, store: MemoryStore, now: float) -> WholeMemory:
         sources=sources,
         successors=tuple(_successor(pair) for pair in _listed("successors", found)),
         embedder=embedder,
-        vectors=None if raw is None or embedder is None else _decoded(raw, store),
+        vectors=None if raw is None or embedder is None or memory.text != found["text"] else _decoded(raw, store),
     )
 
 
@@ -160,7 +161,7 @@ def _memory(found: Mapping[str, Any], store: MemoryStore, now: float) -> Memory:
     created_at = arguments.instant("created_at", found.get("created_at", now))
     return Memory(
         id=arguments.name("id", found["id"]),
-        text=arguments.text("text", found["text"], max_bytes=store.settings.max_text_bytes),
+        text=text_to_keep(found["text"], max_bytes=store.settings.max_text_bytes, mask=store.settings.mask),
         scope=arguments.scope("scope", found["scope"]),
         role=arguments.name("role", found.get("role", "user")),
         speaker=arguments.optional_name("speaker", found.get("speaker")),

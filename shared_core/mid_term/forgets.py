@@ -27,19 +27,19 @@ class Forgets:
         """A lock of our own."""
         self._lock = threading.Lock()
 
-    def bump(self, scope: str) -> int:
+    def bump(self, scope: str, *, durable: bool = True) -> int:
         """A memory of the scope was forgotten. The new generation."""
-        self.advance(_ANY_SCOPE)
-        return self.advance(scope)
+        self.advance(_ANY_SCOPE, durable=durable)
+        return self.advance(scope, durable=durable)
 
     def share(self, scope: str) -> None:
         """A forget anywhere is one in this scope, too."""
         self._common.add(arguments.scope("scope", scope))
 
-    def advance(self, scope: str) -> int:
+    def advance(self, scope: str, *, durable: bool = True) -> int:
         """Move the generation of this scope alone."""
         if self._blobs is not None:
-            return self._blobs.bump(scope)
+            return self._blobs.bump(scope, durable=durable)
         with self._lock:
             self._generations[scope] = self._generations.get(scope, 0) + 1
             return self._generations[scope]

@@ -143,9 +143,9 @@ class ResponseCache:
         lead: Callable[[], Any] = (lambda: self._lead(asked, run)) if hop else alead
         return await self._flights.aserve(asked.key, look, lead, take, hop=hop)
 
-    def bump(self, scope: str) -> int:
+    def bump(self, scope: str, *, durable: bool = True) -> int:
         """A memory of the scope was forgotten: no answer made before is given again. The new generation."""
-        return self._entries.forgets.bump(scope)
+        return self._entries.forgets.bump(scope, durable=durable)
 
     def share(self, scope: str) -> None:
         """The answers of this scope may be built on memories of any other: a forget anywhere is one here."""

@@ -22,7 +22,7 @@ def effective_importance(
     importance = np.asarray(importance, dtype=np.float64)
     days = np.asarray(days, dtype=np.float64)
     access_count = np.asarray(access_count, dtype=np.float64)
-    importance = np.clip(np.where(np.isnan(importance), 0.5, importance), 0.0, 1.0)
+    importance = np.minimum(np.maximum(np.where(np.isnan(importance), 0.5, importance), 0.0), 1.0)
     days = np.where(np.isnan(days), np.inf, np.maximum(days, 0.0))
     # The upper end keeps infinity / infinity out; a NaN count is an unknown one, hence 1.
     strength = np.where(access_count >= 1.0, np.minimum(access_count, np.finfo(np.float64).max), 1.0)

@@ -107,7 +107,7 @@ class InMemoryBlobs:
         with self._lock:
             return self._generations.get(scope, 0)
 
-    def bump(self, scope: str) -> int:
+    def bump(self, scope: str, *, durable: bool = True) -> int:
         """Move the scope's generation on."""
         with self._lock:
             self._generations[scope] = self._generations.get(scope, 0) + 1

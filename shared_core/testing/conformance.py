@@ -16,6 +16,7 @@ import math
 import struct
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from shared_core.errors import DuplicateId, InvalidInput, NotFound, StorageError
@@ -152,6 +153,29 @@ class MemoryRowsConformance:
         again = new_memory("tea", id="1", explicit=True, tags=("y",), created_at=NOW + 9)
         assert storage.memories.add([again], {}) == [(item.memory, False)]
         assert storage.memories.version("a") == version
+
+    def test_an_explicit_id_with_the_same_text_brings_an_archived_memory_back(self, storage: Storage) -> None:
+        rows = storage.memories
+        item = new_memory("tea", id="1", explicit=True, tags=("x",))
+        rows.add([item], {})
+        rows.set_status("a", ["1"], "archived")
+        seen = rows.version("a")
+        again = new_memory("tea", id="1", explicit=True, tags=("y",), at=NOW + 9, created_at=NOW + 9)
+        ((stored, new),) = rows.add([again], {})
+        assert (stored, new) == (replace(item.memory, last_accessed=NOW + 9), False)
+        assert rows.get("a", ["1"]) == [stored]
+        assert [row.memory for row in rows.changes("a", seen, None).rows] == [stored]
+
+    def test_what_comes_back_takes_its_place_in_the_history_of_its_subject(self, storage: Storage) -> None:
+        rows = storage.memories
+        first = new_memory("home Oslo", id="1", explicit=True, subject="home", at=NOW, created_at=NOW)
+        rows.add([first], {})
+        rows.set_status("a", ["1"], "archived")
+        rows.add([new_memory("home Bern", id="2", subject="home", at=NOW + 5, created_at=NOW + 5)], {})
+        rows.add([first], {})
+        assert [memory.id for memory in rows.list("a", status="active", limit=None)] == ["2"]
+        one, two = rows.changes("a", 0, None).rows
+        assert (one.memory.status, one.successors) == ("superseded", (Succession(two.row, NOW + 5),))
 
     def test_an_explicit_id_with_another_text_writes_nothing_of_the_batch(self, storage: Storage) -> None:
         storage.memories.add([new_memory("tea", id="1", explicit=True)], {})

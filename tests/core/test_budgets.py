@@ -111,6 +111,42 @@ def test_a_hundredth_of_the_bound_goes_at_once_and_then_nothing_for_as_many_writ
     assert memory.stats()["long_term"]["evicted"] == 9
 
 
+def waits_for_the_disk(memory, work):
+    """How many times ``work`` makes the file's writer wait for the disk: durable commits and emptied logs."""
+    heard = []
+    with memory.storage.memories._connections.write() as db:
+        db.set_trace_callback(heard.append)
+    heard.clear()
+    work()
+    db.set_trace_callback(None)
+    waits, durable = 0, True
+    for statement in heard:
+        if "synchronous" in statement:
+            durable = "FULL" in statement
+        waits += "wal_checkpoint" in statement or (statement == "COMMIT" and durable)
+    return waits
+
+
+@pytest.mark.parametrize("victims", ["archive", "delete"])
+def test_a_write_that_evicts_waits_for_the_disk_once_like_any_other(open_memory, victims):
+    memory = open_memory(settings=Settings(max_memories=2, victims=victims))
+    memory.remember("one")  # the first write also names the model
+    assert waits_for_the_disk(memory, lambda: memory.remember("two")) == 1
+    assert waits_for_the_disk(memory, lambda: memory.remember("three")) == 1
+    assert memory.stats()["long_term"]["evicted"] == 1
+    assert waits_for_the_disk(memory, lambda: memory.forget(memory.remember("four").id)) > 2  # it can tell
+
+
+def test_a_write_reads_what_others_wrote_once_however_it_is_bounded(open_memory, monkeypatch):
+    memory = open_memory(settings=Settings(max_memories=2))
+    memory.remember_many([{"text": "one"}, {"text": "two"}])
+    asked = []
+    version = memory.storage.memories.version
+    monkeypatch.setattr(memory.storage.memories, "version", lambda scope: asked.append(scope) or version(scope))
+    memory.remember("three")
+    assert asked == ["ada"]
+
+
 def test_the_newcomer_is_never_its_own_victim(open_memory):
     memory = open_memory(settings=Settings(max_memories=1))
     memory.remember("worth everything", importance=1.0, id="1")
@@ -363,3 +399,17 @@ def test_evidence_is_kept_across_a_restart_and_moves_the_score(open_memory, tmp_
 
 def test_the_embedder_of_the_tests_writes_256_bytes():
     assert HashEmbedder().embed(["x"]).nbytes == 256
+
+
+def test_an_evicted_memory_that_is_written_again_under_its_id_comes_back_within_the_budget(open_memory, clock):
+    memory = open_memory(settings=Settings(max_memories=2))
+    for i, text in enumerate(("green tea", "black coffee", "cold water")):
+        memory.remember(text, id=str(i), importance=i / 4)
+    assert memory.get("0").status == "archived"
+    clock.advance(5)
+    back = memory.remember("green tea", id="0", importance=0.9)
+    assert (back.status, back.importance, back.last_accessed) == ("active", 0.0, clock())
+    assert live(memory) == {"0", "2"}
+    assert memory.recall("green tea", k=1)[0].memory.id == "0"
+    assert live(open_memory()) == {"0", "2"}
+    assert open_memory().recall("green tea", k=1)[0].memory.id == "0"

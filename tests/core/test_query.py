@@ -24,6 +24,7 @@ from shared_core.long_term.query import (
     tells_time,
 )
 from shared_core.long_term.times import YEARS_BACK, spans
+from shared_core.text import terms
 
 NOW = datetime(2024, 5, 15, 15, 30, tzinfo=UTC).timestamp()
 
@@ -218,12 +219,22 @@ def test_another_question_is_not_taken_for_one(text: str) -> None:
     "text", ["We went last week", "on Friday", "at 7 pm", "in 2019", "昨天去了", "晚上七点", "两年"]
 )
 def test_a_text_with_a_time_tells_one(text: str) -> None:
-    assert tells_time(text)
+    assert tells_time(text, terms(text))
 
 
 @pytest.mark.parametrize("text", ["It was fun", "I may come", "很好吃"])
 def test_a_text_without_one_does_not(text: str) -> None:
-    assert not tells_time(text)
+    assert not tells_time(text, terms(text))
+
+
+PIECES = ("day", "days", "Monday's", "3days", "Recently", "x", "été", "last", "lasting", "the", "10pm", "天", "_week_")
+
+
+@given(st.lists(st.sampled_from(PIECES)))
+def test_the_quick_look_at_the_terms_of_a_text_misses_no_time(words: list[str]) -> None:
+    text = " ".join(words)
+    closely = tells_time(text, ["day"])  # a time word among the terms: the text itself is read
+    assert tells_time(text, terms(text)) == closely
 
 
 def test_a_question_is_told_by_its_end() -> None:

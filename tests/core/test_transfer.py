@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from shared_core import DuplicateId, InvalidInput, ScopeRequired, StorageError
+from shared_core import DuplicateId, InvalidInput, ScopeRequired, Settings, StorageError
 from shared_core.testing.embedders import HashEmbedder
 
 
@@ -230,3 +230,47 @@ async def test_the_async_twins_do_the_same(open_memory, tmp_path):
     assert (await other.acheck()).ok
     assert (await other.arebuild_index()).ok
     assert (await other.aforget_scope("ada")).memories == 1
+
+
+CANARY = "ghp_" + "a1B2" * 9
+
+
+def test_what_comes_in_from_a_file_is_masked_like_what_is_written(open_memory, tmp_path):
+    lax = open_memory(tmp_path / "lax.db", settings=Settings(mask=None))
+    lax.remember(f"The deploy token is {CANARY}", id="1")
+    lax.remember("Tea with milk.", id="2")
+    lax.export(tmp_path / "out.jsonl", vectors=True)
+    memory = open_memory()
+    assert memory.import_(tmp_path / "out.jsonl") == 2
+    assert memory.get("1").text == "The deploy token is [masked]"
+    assert CANARY not in str(everything(memory))
+    stored = {one.memory.id: one.vectors for one in everything(memory)}
+    assert stored["1"] is None  # a vector of the secret tells of it
+    assert stored["2"] is not None
+    assert memory.recall("deploy token")[0].memory.id == "1"
+    assert memory.check().ok
+    assert memory.import_(tmp_path / "out.jsonl") == 0
+    memory.export(tmp_path / "again.jsonl", vectors=True)
+    other = open_memory(tmp_path / "other.db")
+    other.import_(tmp_path / "again.jsonl")
+    assert everything(other) == everything(memory)  # what is masked already comes through as it is
+    kept = open_memory(tmp_path / "kept.db", settings=Settings(mask=None))
+    kept.import_(tmp_path / "out.jsonl")
+    assert kept.get("1").text.endswith(CANARY)
+
+
+def test_a_mask_that_fails_lets_nothing_be_imported(open_memory, tmp_path):
+    memory = open_memory(tmp_path / "one.db")
+    memory.remember("one", id="1")
+    memory.remember("two", id="2")
+    memory.export(tmp_path / "out.jsonl")
+
+    def fails(text):
+        if text == "two":
+            raise ValueError(text)
+        return text
+
+    other = open_memory(settings=Settings(mask=fails))
+    with pytest.raises(ValueError, match="two"):
+        other.import_(tmp_path / "out.jsonl")
+    assert other.long_term.list(status=None) == []

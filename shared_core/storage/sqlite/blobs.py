@@ -134,9 +134,9 @@ class SQLiteBlobs:
         """The scope's generation; 0 before the first bump."""
         return self.counters([_generation(scope)])[0]
 
-    def bump(self, scope: str) -> int:
+    def bump(self, scope: str, *, durable: bool = True) -> int:
         """Move the scope's generation on."""
-        with self._connections.write(wait=self._wait) as db:
+        with self._connections.write(wait=self._wait, durable=durable) as db:
             return generation_moved_on(db, scope)
 
     def counters(self, names: Sequence[str]) -> list[int]:

@@ -1,7 +1,7 @@
-"""Rows of long-term memory in SQLite: writing, merging, superseding, and the change feed.
+"""Rows of long-term memory in SQLite: writing, merging, superseding, and naming the model of their vectors.
 
-What a merged or superseded memory *means* is written in ``storage/base.py``; how it is recalled is
-in ``long_term/``. Every statement filters by scope, and every value is bound.
+The change feed is in ``memory_feed.py``. What a merged or superseded memory *means* is written in
+``storage/memory_rows.py``; how it is recalled is in ``long_term/``. Every statement filters by scope, and every value is bound.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import json
 import sqlite3
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 from shared_core.errors import DuplicateId, NotFound, StorageError
 from shared_core.records import Memory
-from shared_core.storage.base import Access, Changes, MemoryRow, NewMemory, Room, Source, Succession
+from shared_core.storage.base import Access, Changes, NewMemory, Room
 from shared_core.storage.sqlite.connection import Connections
+from shared_core.storage.sqlite.memory_feed import pages
 from shared_core.storage.sqlite.memory_writes import (
     COLUMNS,
     archive,
@@ -24,15 +24,14 @@ from shared_core.storage.sqlite.memory_writes import (
     decoded,
     erase,
     insert,
+    revive,
     strengthen,
     succeed,
     supersede_subject,
     touch,
     version_of,
-    whole,
 )
 
-_PAGE = 500  # rows decoded at a time
 _MANY = 500  # SQLite takes a bounded number of parameters; longer lists go in pieces
 
 
@@ -54,56 +53,9 @@ class SQLiteMemories:
         return replace(first, version=last.version, rows=tuple(row for page in (first, *more) for row in page.rows))
 
     def pages(self, scope: str, since: int, embedder: str | None) -> Generator[Changes, None, None]:
-        """``changes`` in pieces of ``_PAGE`` rows, under one transaction."""
+        """``changes`` in pieces, under one transaction."""
         with self._connections.read() as db:
-            found = db.execute("SELECT version, floor FROM scopes WHERE scope = ?", (scope,)).fetchone()
-            version, floor = map(whole, found or (0, 0))
-            if version == since:
-                yield Changes(version, (), (), reset=False)
-                return
-            reset = since < floor or version < since
-            since = 0 if reset else since
-            dropped = db.execute("SELECT memory FROM dropped WHERE scope = ? AND version > ?", (scope, since))
-            gone = () if since == 0 else tuple(row for (row,) in dropped if isinstance(row, int))
-            rows = self._rows(db, scope, since, embedder)
-            page = tuple(islice(rows, _PAGE))
-            while len(page) == _PAGE:
-                yield Changes(since, page, gone, reset)
-                gone, reset, page = (), False, tuple(islice(rows, _PAGE))
-            yield Changes(version, page, gone, reset)
-
-    def _rows(self, db: sqlite3.Connection, scope: str, since: int, embedder: str | None) -> Iterator[MemoryRow]:
-        sources = _grouped(
-            db.execute(
-                "SELECT s.memory, s.session, s.node FROM sources s JOIN memories m ON m.row = s.memory "
-                "WHERE m.scope = ? AND m.version > ? AND NOT m.everywhere",
-                (scope, since),
-            ),
-            Source,
-        )
-        successors = _grouped(
-            db.execute(
-                "SELECT s.memory, s.successor, s.at FROM successions s JOIN memories m ON m.row = s.memory "
-                "WHERE m.scope = ? AND m.version > ? "
-                "AND typeof(s.successor) IN ('integer', 'null') AND typeof(s.at) = 'real'",
-                (scope, since),
-            ),
-            Succession,
-        )
-        cursor = db.execute(
-            f"SELECT m.row, m.evidence, i.terms, CASE WHEN i.embedder = ? AND m.status <> 'archived' THEN i.vectors END, {_columns('m')} "
-            "FROM memories m LEFT JOIN search_index i ON i.memory = m.row "
-            "WHERE m.scope = ? AND m.version > ? AND (? > 0 OR m.status <> 'archived') ORDER BY m.row",
-            (embedder, scope, since, since),
-        )
-        for row, evidence, terms, vectors, *columns in cursor:
-            memory = self._read(columns)
-            if memory is not None:
-                yield MemoryRow(
-                    row, memory, str(terms or ""), evidence if isinstance(evidence, float) else float("nan"),
-                    vectors if isinstance(vectors, bytes) else None,
-                    tuple(sources.get(row, ())), tuple(successors.get(row, ())),
-                )  # fmt: skip
+            yield from pages(db, scope, since, embedder, self._read)
 
     def _read(self, columns: Sequence[Any]) -> Memory | None:
         try:
@@ -126,10 +78,7 @@ class SQLiteMemories:
             for scope, seen in (accesses or {}).items():
                 if seen:
                     touch(db, scope, seen, bumped(db, scope, versions))
-            stored = [self._add(db, item, versions, rooms.get(item.memory.scope)) for item in items]
-        if any(room.erased for room in rooms.values()):
-            self._connections.wipe()
-        return stored
+            return [self._add(db, item, versions, rooms.get(item.memory.scope)) for item in items]
 
     def _add(
         self, db: sqlite3.Connection, item: NewMemory, versions: dict[str, int], room: Room | None
@@ -148,6 +97,9 @@ class SQLiteMemories:
                 stored = self._read(found)
                 if stored is None:
                     raise StorageError(f"id {memory.id!r} is taken by a row that cannot be read; forget(id) it first")
+                if stored.status == "archived":
+                    _make_room(db, item, versions, room)
+                    stored = revive(db, stored, memory.created_at, bumped(db, memory.scope, versions))
                 return stored, False
         else:
             found = db.execute(
@@ -161,10 +113,7 @@ class SQLiteMemories:
                 if room is not None:
                     room.strengthened(stored)
                 return stored, False
-        if room is not None:
-            victims = room.make(item)
-            if victims:
-                _evict(db, memory.scope, victims, bumped(db, memory.scope, versions), erased=room.erases)
+        _make_room(db, item, versions, room)
         row = insert(db, item, bumped(db, memory.scope, versions))
         if memory.subject is not None and supersede_subject(db, row, memory, versions[memory.scope]):
             memory = replace(memory, status="superseded")
@@ -206,8 +155,6 @@ class SQLiteMemories:
             stored, _ = self._add(db, replace(item, explicit_id=True), versions, room)
             there = [row for (row,) in line if db.execute("SELECT 1 FROM memories WHERE row = ?", (row,)).fetchone()]
             succeed(db, there, _row_of(db, scope, stored.id), stored.at, version)
-        if room is not None and room.erased:
-            self._connections.wipe()
         return stored
 
     def delete(self, scope: str, ids: Sequence[str]) -> int:
@@ -317,8 +264,11 @@ class SQLiteMemories:
                 db.execute("UPDATE scopes SET version = version + 1, floor = version + 1")
 
 
-def _columns(alias: str) -> str:
-    return ", ".join(f"{alias}.{name}" for name in COLUMNS.split(", "))
+def _make_room(db: sqlite3.Connection, item: NewMemory, versions: dict[str, int], room: Room | None) -> None:
+    """Evict what the budget asks for before this item counts."""
+    scope, victims = item.memory.scope, [] if room is None else room.make(item)
+    if room is not None and victims:
+        _evict(db, scope, victims, bumped(db, scope, versions), erased=room.erases)
 
 
 def _evict(db: sqlite3.Connection, scope: str, ids: Sequence[str], version: int, *, erased: bool) -> int:
@@ -345,13 +295,6 @@ def _row_of(db: sqlite3.Connection, scope: str, id: str) -> int:
     if found is None:
         raise NotFound(f"no memory with id {id!r} in this scope; long_term.list() shows the ids there are")
     return int(found[0])
-
-
-def _grouped(cursor: sqlite3.Cursor, make: type[Source | Succession]) -> dict[int, list[Any]]:
-    out: dict[int, list[Any]] = {}
-    for row, *rest in cursor:
-        out.setdefault(row, []).append(make(*rest))
-    return out
 
 
 def _pieces(ids: Sequence[str]) -> Iterator[Sequence[str]]:

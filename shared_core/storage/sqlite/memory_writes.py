@@ -138,14 +138,36 @@ def strengthen(
     return stored
 
 
-def supersede_subject(db: sqlite3.Connection, row: int, memory: Memory, version: int) -> bool:
+def revive(db: sqlite3.Connection, old: Memory, now: float, version: int) -> Memory:
+    """Bring an archived memory back as it was, used at this moment; of its subject the latest event stays current."""
+    row, replaced = db.execute(
+        "SELECT row, EXISTS (SELECT 1 FROM successions WHERE memory = m.row) FROM memories m WHERE scope = ? AND id = ?",
+        (old.scope, old.id),
+    ).fetchone()
+    stored = replace(old, status="active", last_accessed=max(old.last_accessed, now))
+    db.execute(
+        "UPDATE memories SET status = ?, last_accessed = ?, version = ? WHERE row = ?",
+        (stored.status, stored.last_accessed, version, row),
+    )
+    if old.subject is not None:
+        replaced = supersede_subject(db, row, old, version, happened=True) or replaced
+    if replaced:
+        db.execute("UPDATE memories SET status = 'superseded' WHERE row = ?", (row,))
+        stored = replace(stored, status="superseded")
+    return stored
+
+
+def supersede_subject(
+    db: sqlite3.Connection, row: int, memory: Memory, version: int, *, happened: bool = False
+) -> bool:
     """Place a memory among the others of its subject: the latest event is current, and history stays in order.
 
     A memory is settled by a successor that is visible everywhere; one that may come back by a rewind
     gets one more. What happens now is the latest, whatever a clock says that was set back; an ``at``
-    in the past comes before what happened since. Returns whether it is itself history.
+    in the past comes before what happened since, and so does what ``happened`` before this write. Returns
+    whether it is itself history.
     """
-    told = memory.at != memory.created_at
+    told = happened or memory.at != memory.created_at
     here = {"scope": memory.scope, "subject": memory.subject, "row": row, "at": memory.at if told else math.inf}
     before = db.execute(
         "SELECT m.row FROM memories m WHERE m.scope = :scope AND m.subject = :subject AND m.row <> :row "

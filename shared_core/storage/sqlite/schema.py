@@ -110,6 +110,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE nodes ADD COLUMN writer TEXT",
         "ALTER TABLE nodes ADD COLUMN origin TEXT",
         "CREATE INDEX nodes_writer ON nodes (scope, writer) WHERE writer IS NOT NULL",
+        # Archived memories only ever grow in number: what reads a scope from its beginning must not walk past them.
+        "CREATE INDEX memories_live ON memories (scope, status) WHERE status <> 'archived'",
     ),
 )
 """One tuple of statements a released version; the file's ``user_version`` is how many were applied."""
