@@ -29,7 +29,8 @@ class Piece:
     """One block of the prompt (a tool, a system text, a content block), canonical and without a breakpoint.
 
     ``content`` is never handed out; ``bare`` says that it came as a plain string. ``ttl`` is the caller's
-    own breakpoint on it. ``digest`` is SHA-256 of its canonical JSON. ``image``: it is or holds a picture.
+    own breakpoint on it. ``digest`` is SHA-256 of its canonical JSON. ``image``: it is or holds a picture;
+    ``flat``: nothing in it is a dict or a list.
     """
 
     content: Any
@@ -39,6 +40,7 @@ class Piece:
     bare: bool = False
     ttl: Ttl | None = None
     image: bool = False
+    flat: bool = False
 
 
 class Reader:
@@ -91,7 +93,8 @@ class Reader:
             tokens = self._known[digest] = self._tokens(content)
             if len(self._known) > _MOST_ESTIMATES:
                 self._known.popitem(last=False)
-        return Piece(content, digest, tokens, markable, bare, ttl, _holds_image(content))
+        flat = not any(isinstance(value, dict | list) for value in content.values())
+        return Piece(content, digest, tokens, markable, bare, ttl, _holds_image(content), flat)
 
     def _tokens(self, block: Any) -> int:
         if isinstance(block, str):
@@ -149,11 +152,17 @@ def canonical(value: Any) -> Any:
 
 def copied(content: Any) -> Any:
     """A copy of canonical content to hand out."""
-    if isinstance(content, dict):
-        return {key: value if isinstance(value, str) else copied(value) for key, value in content.items()}
-    if isinstance(content, list):
+    kind = type(content)
+    if kind is dict:
+        return {key: value if type(value) is str else copied(value) for key, value in content.items()}
+    if kind is list:
         return [copied(item) for item in content]
     return content
+
+
+def block_copy(piece: Piece) -> dict[str, Any]:
+    """A copy of a piece's content to hand out; most blocks hold nothing deeper than strings."""
+    return piece.content.copy() if piece.flat else copied(piece.content)  # type: ignore[no-any-return]
 
 
 def ttl_of(mark: Any) -> Ttl | None:

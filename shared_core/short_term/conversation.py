@@ -19,7 +19,7 @@ from shared_core.short_term.marks import Boundary
 from shared_core.short_term.plan import Breakpoint
 from shared_core.short_term.rules import MOST_BREAKPOINTS, SETTING_LEVELS, ModelRules, Ttl
 from shared_core.short_term.survival import Odds, Role, Uses
-from shared_core.short_term.tape import Spoken, Tape, exact
+from shared_core.short_term.tape import Tape, exact
 
 MARGIN = 1.15
 """How far the estimate of a prefix must be above the model's minimum before a breakpoint of ours is put there."""
@@ -199,11 +199,6 @@ class Step:
             self._enter(choice.read, Entry(alive[choice.read].ttl, self._now))
         self.shared.uses.open(self._key, self._now, self._depths, self.talk.odds)
 
-    @property
-    def spoken(self) -> tuple[Spoken, ...]:
-        """The messages as they stand now."""
-        return tuple(self.talk.tape.spoken)
-
     def _grow(self, stable: int) -> None:
         """By how many tokens the stable part grew since the last request; what is usual in the scope, if that is unknown."""
         if self._kept <= 0:
@@ -325,4 +320,4 @@ def _odds(candidate: Candidate) -> tuple[float, float]:
 
 
 def _unbare(piece: Piece) -> Piece:
-    return Piece(piece.content, piece.digest, piece.tokens, piece.markable, False, piece.ttl, piece.image)
+    return replace(piece, bare=False)

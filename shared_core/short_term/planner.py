@@ -108,7 +108,7 @@ class Prompts:
             step.commit(choice)
             ends = [(mark.tokens, mark.ttl) for mark in marks]
             expected = bill(ends, step.tokens(choice.read), step.tokens(step.blocks), rules, choice.saving)
-            parts = Parts(head.tools, head.system, step.spoken, frozenset({"tools"} if tools is not None else ()))
+            parts = Parts(head.tools, head.system, tuple(talk.tape.spoken), tuple(talk.tape.wires), frozenset({"tools"} if tools is not None else ()))
         sent = {name: copied(value) for name, value in settings.items() if name != "cache_control"}
         for mark in marks:
             if mark.by == "automatic":

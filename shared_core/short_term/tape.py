@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from shared_core.errors import InvalidInput
@@ -21,12 +21,24 @@ from shared_core.short_term.rules import Ttl
 class Spoken:
     """One message: its pieces, and its other keys (the role and whatever the API may add), canonical.
 
-    ``given``: it had content, if only an empty list.
+    ``given``: it had content, if only an empty list. ``wire`` is the message made of these, never handed out.
     """
 
     extra: dict[str, Any]
     pieces: tuple[Piece, ...]
     given: bool = True
+    wire: Message = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "wire", self.with_content([piece.content for piece in self.pieces]))
+
+    def with_content(self, blocks: list[Any], *, as_list: bool = False) -> Message:
+        """The message with these blocks for content; one that came as a plain string goes as one, unless ``as_list``."""
+        message = dict(self.extra)
+        if self.given:
+            bare = len(blocks) == 1 and self.pieces[0].bare and not as_list
+            message["content"] = blocks[0]["text"] if bare else blocks
+        return message
 
     def same_as(self, other: Spoken) -> bool:
         """Whether both are the same bytes to the provider; breakpoints do not matter."""
@@ -48,6 +60,7 @@ class Tape:
         self._raw: list[Any] = []
         self._called_by_code: set[str] = set()
         self.spoken: list[Spoken] = []
+        self.wires: list[Message] = []
         self.ends: list[int] = []
         self.tokens: list[int] = [0]
         self.markable: list[bool] = []
@@ -62,7 +75,8 @@ class Tape:
         """Take over these messages; return how many blocks from the start are the same as before."""
         n = min(len(self._raw), len(messages))
         i = n
-        if self._raw[:n] != messages[:n]:
+        known = self._raw if n == len(self._raw) else self._raw[:n]
+        if known != messages[:n]:
             for i in range(n):
                 if self._raw[i] == messages[i]:
                     continue
@@ -93,7 +107,7 @@ class Tape:
                     break
                 same += 1
         if i < len(self.spoken):
-            del self._raw[i:], self.spoken[i:], self.ends[i:], self.tokens[start + 1 :], self.markable[start:]
+            del self._raw[i:], self.spoken[i:], self.wires[i:], self.ends[i:], self.tokens[start + 1 :], self.markable[start:]
             self.callers = {block: ttl for block, ttl in self.callers.items() if block < start}
             self.images = [block for block in self.images if block < start]
             self.foreign = [message for message in self.foreign if message < i]
@@ -104,6 +118,7 @@ class Tape:
                 self.foreign.append(len(self.spoken))
             self._raw.append(exact(message))
             self.spoken.append(spoken)
+            self.wires.append(spoken.wire)
             for piece in spoken.pieces:
                 if piece.ttl is not None:
                     self.callers[len(self.markable)] = piece.ttl
@@ -117,7 +132,7 @@ class Tape:
     def _put(self, i: int, message: Message, fresh: Spoken) -> None:
         start = self.ends[i - 1] if i else 0
         self._raw[i] = exact(message)
-        self.spoken[i] = fresh
+        self.spoken[i], self.wires[i] = fresh, fresh.wire
         for place, piece in enumerate(fresh.pieces):
             self.callers.pop(start + place, None)
             if piece.ttl is not None:
@@ -139,20 +154,25 @@ def is_openai(message: Mapping[str, Any]) -> bool:
 class _Exactly:
     """Equal to a number of the same type and value only: to JSON, 1, 1.0 and True are three things."""
 
-    __slots__ = ("_kind", "_text")
+    __slots__ = ("_kind", "_value")
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, value: float) -> None:
         self._kind = type(value)
-        self._text = repr(value)
+        self._value = value
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is self._kind and repr(other) == self._text
+        if type(other) is not self._kind:
+            return False
+        return other == self._value and (self._kind is not float or repr(other) == repr(self._value))
 
 
 def exact(value: Any) -> Any:
     """A deep copy to compare with: equal to what has the same JSON, whatever the order of keys."""
-    if isinstance(value, Mapping):
+    kind = type(value)
+    if kind is str or value is None:
+        return value
+    if kind is dict or isinstance(value, Mapping):
         return {key: exact(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [exact(item) for item in value]
