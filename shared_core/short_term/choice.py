@@ -9,10 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from shared_core.short_term.marks import Boundary, best_marks, distinct
 from shared_core.short_term.plan import Expected
 from shared_core.short_term.rules import LOOKBACK_POSITIONS, MOST_BREAKPOINTS, TTL_SECONDS, ModelRules, Ttl
+
+
+CLEARLY: Final = 2.0
+"""How many times its cost an hour bought for this request alone must be worth: what it saves is estimated, its price is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,8 @@ def choose(candidates: Sequence[Candidate], rules: ModelRules, alive: Mapping[in
         gain = (1 - rules.read) * (alive[deepest] - alive.get(best.read, 0))
         if anchored is not None and anchored.read == deepest and anchored.saving + gain > best.saving:
             best = anchored
-    return replace(best, marked=_with_spares(best.marked, candidates))
+    marked = _with_spares(best.marked, candidates)
+    return replace(best, marked=_with_hours(marked, alive.get(best.read, 0), rules))
 
 
 def reachable(marked: Sequence[int], alive: Mapping[int, int]) -> int:
@@ -89,6 +95,33 @@ def _best(candidates: Sequence[Candidate], rules: ModelRules, alive: Mapping[int
         return None
     marked = tuple((candidates[kept[i]], ttl) for i, ttl in marks)
     return Choice(marked, reachable([candidate.position for candidate, _ in marked], alive), saving)
+
+
+def _with_hours(
+    marked: tuple[tuple[Candidate, Ttl], ...], read: int, rules: ModelRules
+) -> tuple[tuple[Candidate, Ttl], ...]:
+    """The marks with an hour for as many of the five-minute ones as it pays for now, from the front.
+
+    ``marks.py`` compares lifetimes as if each were kept on every request. This request can do better: it writes only
+    what lies behind its hit (``read`` tokens), so an hour for the whole prefix costs (w_1h - w_5m) times the new
+    tokens. It is worth (p60 - p5) * D per token of the span: the next request comes after five minutes but within the
+    hour, and is spared D = (w_5m - r) / (1 + p5 - p60), a miss against a hit when every hit can buy the hour again.
+    """
+    first = next((i for i, (_, ttl) in enumerate(marked) if ttl == "5m"), len(marked))
+    before = marked[first - 1][0].boundary.tokens if first else 0.0
+    gain, best, upto = 0.0, 0.0, first
+    for i, (candidate, _) in enumerate(marked[first:], first):
+        here = candidate.boundary
+        if here.ttl == "5m":
+            break
+        late = here.p60 - here.p5
+        if here.tokens > read:  # an entry that is alive keeps its lifetime
+            gain += (here.tokens - before) * late * (rules.write_5m - rules.read) / (1 - late)
+            gain -= CLEARLY * (here.tokens - max(before, read)) * (rules.write_1h - rules.write_5m)
+        if gain > best:
+            best, upto = gain, i + 1
+        before = here.tokens
+    return tuple((candidate, "1h" if i < upto else ttl) for i, (candidate, ttl) in enumerate(marked))
 
 
 def _with_spares(

@@ -23,8 +23,8 @@ from shared_core.short_term.tape import Tape, exact
 
 MARGIN = 1.15
 """How far the estimate of a prefix must be above the model's minimum before a breakpoint of ours is put there."""
-CAUTION = 0.006
-"""Taken off the probability of the hour: its dear write is paid at once, so a gain within the error of the estimate is none."""
+CAUTION = 0.1
+"""The share of the late returns that is not counted on: the hour's dear write is paid at once, what it saves is estimated."""
 _MOST_ENTRIES = 4096
 _DIVERGENCES = 16
 _SMOOTHING = 0.2
@@ -224,7 +224,7 @@ class Step:
         margin = MARGIN if self._ratio == 1.0 else 1.0
         if tokens >= self.rules.min_tokens * margin:
             fresh = self._growth if role[0] in _MOVING else 0.0
-            p5, p60 = odds[0], max(odds[1] - CAUTION, odds[0])
+            p5, p60 = odds[0], odds[1] - CAUTION * (odds[1] - odds[0])
             self._candidates.setdefault(position, Candidate(position, Boundary(tokens, p5, p60, fresh), str(role[0])))
 
     def _ask(self, position: int, ttl: Ttl, *, forced: bool, by: str) -> None:

@@ -33,8 +33,12 @@ _PRIORS: Final[Mapping[Hashable, tuple[float, float]]] = {
 Tools change less than the system, and it less than the messages, so their ends are marked while nothing is known;
 what follows a volatile block is taken for lost until seen otherwise.
 """
-_LATE: Final = (0.02, 2.5)
-"""Prior of each step after five minutes: about one in thirty comes back within the hour, until seen."""
+_LATE: Final[Mapping[Hashable, tuple[float, float]]] = {"tools": (0.3, 1.2), "system": (0.3, 1.2)}
+_LATE_OTHERS: Final = (0.02, 2.5)
+"""Priors of each step after five minutes: about one in thirty comes back within the hour, until seen.
+
+Tools and system belong to many conversations and end with none of them: one in three, and one return decides.
+"""
 _MOST_USES = 4096
 
 
@@ -88,11 +92,11 @@ class Odds:
                 for (settled, survived), prior in zip(tallies, priors, strict=True)
             ]
         good, bad = _PRIORS.get(role[0], (1.0, 1.0))
-        counted = tallies if tallies is not None else [[0.0, 0.0] for _ in HORIZONS]
-        return [
-            (survived + (good if horizon == 0 else _LATE[0])) / (settled + (good + bad if horizon == 0 else sum(_LATE)))
-            for horizon, (settled, survived) in enumerate(counted)
-        ]
+        late, lost = _LATE.get(role[0], _LATE_OTHERS)
+        if tallies is None:
+            return [good / (good + bad)] + [late / (late + lost)] * (len(HORIZONS) - 1)
+        (settled, survived), *steps = tallies
+        return [(survived + good) / (settled + good + bad)] + [(s + late) / (n + late + lost) for n, s in steps]
 
 
 @dataclass(slots=True)

@@ -112,7 +112,7 @@ def test_events_stream_through_and_their_usage_is_recorded(sdk, memory):
         kinds = [event.type for event in stream]
     assert kinds[0] == "message_start"
     assert kinds[-1] == "message_stop"
-    assert memory.prompts.stats()["written_5m_tokens"] > 1024
+    assert memory.prompts.stats()["written_1h_tokens"] > 1024
 
 
 def test_the_stream_helper_accumulates_and_records(sdk, memory):

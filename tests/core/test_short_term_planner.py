@@ -61,10 +61,10 @@ def prompts(clock):
 
 
 def test_the_first_request_marks_the_last_tool_the_system_and_the_tail(prompts):
-    """Before anything is learned: three breakpoints of five minutes, the fourth kept for an anchor."""
+    """Before anything is learned: an hour for what every conversation shares, five minutes for this one, a place for an anchor."""
     plan = prompts.plan(model=MODEL, tools=TOOLS, system=SYSTEM, messages=[user("Hi")], max_tokens=10)
     assert marked_paths(plan.request) == ["tools[2]", "system[0]", "messages[0][0]"]
-    assert {mark.ttl for mark in plan.breakpoints} == {"5m"}
+    assert [mark.ttl for mark in plan.breakpoints] == ["1h", "1h", "5m"]
     assert plan.request["max_tokens"] == 10
     assert plan.expected.read == 0
     assert plan.expected.total == plan.expected.written
@@ -193,14 +193,14 @@ def test_the_previous_tail_is_kept_as_an_anchor_when_the_new_one_is_too_far(prom
 
 
 def test_no_anchor_is_set_to_what_has_expired(prompts, clock):
-    """After ten minutes nothing is there to be found."""
+    """After ten minutes nothing is there to be found but the system, which was written for an hour."""
     messages = [user("Go " * 500)]
     prompts.plan(model=MODEL, system=SYSTEM, messages=messages, session="s")
     clock.advance(600)
     more = [*messages, assistant("done"), *[user(f"and {i}") for i in range(30)]]
     plan = prompts.plan(model=MODEL, system=SYSTEM, messages=more, session="s")
     assert "anchor" not in [mark.by for mark in plan.breakpoints]
-    assert plan.expected.read == 0
+    assert plan.expected.read == next(mark.tokens for mark in plan.breakpoints if mark.by == "system")
 
 
 def test_thinking_empty_text_and_calls_by_code_take_no_breakpoint(prompts):
