@@ -87,16 +87,17 @@ class Reader:
         return tuple(pieces)
 
     def _piece(self, content: Any, ttl: Ttl | None, *, markable: bool, bare: bool = False) -> Piece:
-        digest = hashlib.sha256(rendered(content)).digest()
+        text = written(content)
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
         tokens = self._known.get(digest)
         if tokens is None:
-            tokens = self._known[digest] = self._tokens(content)
+            tokens = self._known[digest] = self._tokens(content, text)
             if len(self._known) > _MOST_ESTIMATES:
                 self._known.popitem(last=False)
         flat = not any(isinstance(value, dict | list) for value in content.values())
         return Piece(content, digest, tokens, markable, bare, ttl, _holds_image(content), flat)
 
-    def _tokens(self, block: Any) -> int:
+    def _tokens(self, block: Any, text: str) -> int:
         if isinstance(block, str):
             return self._count(block)
         kind = block.get("type")
@@ -110,10 +111,15 @@ class Reader:
         if kind == "document" and isinstance(source, Mapping) and source.get("type") in ("base64", "url", "file"):
             return DOCUMENT_TOKENS
         if kind == "tool_result" and isinstance(block.get("content"), list):
-            return 8 + sum(self._tokens(part) for part in block["content"])
+            return 8 + sum(self._tokens(part, "") for part in block["content"])
         if kind == "tool_result":
             return 8 + self._count(str(block.get("content") or ""))
-        return self._count(json.dumps(block, ensure_ascii=False))
+        return self._count(text or written(block))
+
+
+written: Final[Callable[[Any], str]] = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), allow_nan=False
+).encode
 
 
 def sampled_tokens(text: str) -> int:
@@ -128,22 +134,21 @@ def sampled_tokens(text: str) -> int:
 
 def rendered(content: Any) -> bytes:
     """The canonical bytes of a piece: JSON without spaces, as the provider would hash it."""
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(
-        "utf-8", "surrogatepass"
-    )
+    return written(content).encode("utf-8", "surrogatepass")
 
 
 def canonical(value: Any) -> Any:
     """A deep copy with the keys of every dict sorted. InvalidInput for what JSON cannot carry."""
-    if isinstance(value, str) or value is None or isinstance(value, bool | int):
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
         return value
-    if isinstance(value, Mapping):
+    if kind is dict or isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
             raise InvalidInput(f"request: expected dicts with string keys, got {value!r:.200}")
         return {key: canonical(value[key]) for key in sorted(value)}
     if isinstance(value, list | tuple):
         return [canonical(item) for item in value]
-    if isinstance(value, float) and math.isfinite(value):
+    if isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
     raise InvalidInput(
         f"request: expected values that JSON can carry, got {type(value).__name__} {value!r:.100}; convert it first"

@@ -5,7 +5,7 @@ Records only; ``planner.py`` makes them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -65,13 +65,22 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The canonical content a plan stands on, shared by the plans of a conversation and never handed out."""
+    """The canonical content a plan stands on, shared by the plans of a conversation and never handed out.
+
+    ``log`` and ``wires`` may have grown since; the first ``count`` of each are this plan's. Building a plan copies neither.
+    """
 
     tools: tuple[Piece, ...]
     system: tuple[Piece, ...]
-    spoken: tuple[Spoken, ...]
-    wires: tuple[Message, ...]
-    given: frozenset[str]
+    log: Sequence[Spoken]
+    wires: Sequence[Message]
+    count: int
+    tools_given: bool
+
+    @property
+    def spoken(self) -> Sequence[Spoken]:
+        """The messages of this plan."""
+        return self.log[: self.count]
 
     def pieces(self) -> list[tuple[Level, Piece]]:
         """Every block of the prompt in order, with its level."""
@@ -123,17 +132,17 @@ class Plan:
             if mark.by != "automatic":
                 on.setdefault((mark.level, mark.index), {})[mark.block] = mark.ttl
         request: dict[str, Any] = {"model": self.model}
-        if "tools" in parts.given:
+        if parts.tools_given:
             request["tools"] = [_marked(piece, on.get(("tools", i), _NONE).get(0)) for i, piece in enumerate(parts.tools)]
         if parts.system:
             ttls = [on.get(("system", i), _NONE).get(0) for i in range(len(parts.system))]
             bare = len(ttls) == 1 and parts.system[0].bare and ttls[0] is None
             blocks = [_marked(piece, ttl) for piece, ttl in zip(parts.system, ttls, strict=True)]
             request["system"] = blocks[0]["text"] if bare else blocks
-        messages = list(parts.wires)
+        messages = list(parts.wires[: parts.count])
         for (level, i), ttls_of in on.items():
             if level == "messages":
-                spoken = parts.spoken[i]
+                spoken = parts.log[i]
                 content = [_marked(piece, ttls_of.get(place)) for place, piece in enumerate(spoken.pieces)]
                 messages[i] = spoken.with_content(content, as_list=True)
         request["messages"] = messages

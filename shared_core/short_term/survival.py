@@ -74,11 +74,11 @@ class Odds:
 
     def of(self, role: Role) -> tuple[float, float]:
         """The probabilities that a prefix of this role is found again within 5 minutes and within 1 hour."""
-        hazards = self.hazards(role)
-        lost = 1.0
-        for hazard in hazards:
+        first, *later = self.hazards(role)
+        lost = 1.0 - first
+        for hazard in later:
             lost *= 1.0 - hazard
-        return hazards[0], max(1.0 - lost, hazards[0])
+        return first, max(1.0 - lost, first)
 
     def hazards(self, role: Role) -> list[float]:
         """Per age: of the uses that reached the age before, the share that came back until this one."""
@@ -87,10 +87,7 @@ class Odds:
             priors = self._parent.hazards(role)
             if tallies is None:
                 return priors
-            return [
-                (survived + BORROWED * prior) / (settled + BORROWED)
-                for (settled, survived), prior in zip(tallies, priors, strict=True)
-            ]
+            return [(s + BORROWED * prior) / (n + BORROWED) for (n, s), prior in zip(tallies, priors)]  # noqa: B905
         good, bad = _PRIORS.get(role[0], (1.0, 1.0))
         late, lost = _LATE.get(role[0], _LATE_OTHERS)
         if tallies is None:

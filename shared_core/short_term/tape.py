@@ -52,7 +52,8 @@ class Spoken:
 class Tape:
     """The messages of one conversation. Blocks are counted over all of them, from 0.
 
-    ``foreign``: the messages that are in OpenAI shape.
+    ``foreign``: the messages that are in OpenAI shape. Plans keep ``spoken`` and ``wires`` with the length they had:
+    these lists grow in place, and what is cut or changed is a new list.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -73,10 +74,9 @@ class Tape:
 
     def follow(self, messages: list[Message]) -> int:
         """Take over these messages; return how many blocks from the start are the same as before."""
-        n = min(len(self._raw), len(messages))
-        i = n
+        i = n = min(len(self._raw), len(messages))
         known = self._raw if n == len(self._raw) else self._raw[:n]
-        if known != messages[:n]:
+        if known != (messages if n == len(messages) else messages[:n]):
             for i in range(n):
                 if self._raw[i] == messages[i]:
                     continue
@@ -107,7 +107,8 @@ class Tape:
                     break
                 same += 1
         if i < len(self.spoken):
-            del self._raw[i:], self.spoken[i:], self.wires[i:], self.ends[i:], self.tokens[start + 1 :], self.markable[start:]
+            self.spoken, self.wires = self.spoken[:i], self.wires[:i]
+            del self._raw[i:], self.ends[i:], self.tokens[start + 1 :], self.markable[start:]
             self.callers = {block: ttl for block, ttl in self.callers.items() if block < start}
             self.images = [block for block in self.images if block < start]
             self.foreign = [message for message in self.foreign if message < i]
@@ -132,7 +133,8 @@ class Tape:
     def _put(self, i: int, message: Message, fresh: Spoken) -> None:
         start = self.ends[i - 1] if i else 0
         self._raw[i] = exact(message)
-        self.spoken[i], self.wires[i] = fresh, fresh.wire
+        self.spoken = [*self.spoken[:i], fresh, *self.spoken[i + 1 :]]
+        self.wires = [*self.wires[:i], fresh.wire, *self.wires[i + 1 :]]
         for place, piece in enumerate(fresh.pieces):
             self.callers.pop(start + place, None)
             if piece.ttl is not None:
