@@ -20,7 +20,8 @@ from shared_core.text import estimate_tokens
 IMAGE_TOKENS: Final = 1600
 DOCUMENT_TOKENS: Final = 3000
 """What a picture and a document in binary form are taken for; the usage that comes back corrects the total."""
-_SAMPLE_CHARACTERS = 160
+_SAMPLES = ((2560, 160), (256, 64))
+"""Above so many characters, so many from the start, the middle and the end of a text are looked at for its tokens."""
 _MOST_ESTIMATES = 65_536
 
 
@@ -123,9 +124,10 @@ written: Final[Callable[[Any], str]] = json.JSONEncoder(
 
 
 def sampled_tokens(text: str) -> int:
-    """``estimate_tokens``, and for a long text the estimate of its start, middle and end, scaled to its length."""
-    n, size = len(text), _SAMPLE_CHARACTERS
-    if n <= 4 * size:
+    """``estimate_tokens``, and for a longer text the estimate of its start, middle and end, scaled to its length."""
+    n = len(text)
+    size = next((size for above, size in _SAMPLES if n > above), 0)
+    if not size:
         return estimate_tokens(text)
     middle = (n - size) // 2
     sample = text[:size] + text[middle : middle + size] + text[-size:]

@@ -56,7 +56,10 @@ class Odds:
 
     def settle(self, role: Role, horizon: int, *, survived: bool) -> None:
         """Count one use that reached this age, here and in the parent."""
-        tally = self._tallies.setdefault(role, [[0.0, 0.0] for _ in HORIZONS])[horizon]
+        tallies = self._tallies.get(role)
+        if tallies is None:
+            tallies = self._tallies[role] = [[0.0, 0.0] for _ in HORIZONS]
+        tally = tallies[horizon]
         tally[0] = tally[0] * FADE + 1.0
         tally[1] = tally[1] * FADE + survived
         if self._parent is not None:
@@ -136,9 +139,8 @@ class Uses:
         use = self._open.pop(key, None)
         if use is None:
             return
-        gap = max(now - use.at, 0.0)
+        in_time = next((h for h, seconds in enumerate(HORIZONS) if now - use.at <= seconds), None)
         for role, depth in use.depths.items():
-            in_time = next((h for h, seconds in enumerate(HORIZONS) if gap <= seconds), None)
             survived = in_time is not None and (kept is None or depth <= kept)
             if use.early:
                 if survived:
