@@ -9,26 +9,22 @@ part, the previous tail and the tail, with every order of lifetimes that is allo
 on this very stream: the true probabilities, known afterwards. *LangChain*: what its middleware lays out, the ends
 of tools and system and an automatic breakpoint on the last block, with 5 minutes (its default) or one hour for all.
 Then 10 000 random conversations with random breakpoints of the caller's, which must never be refused, and what
-planning costs beside serialising.
+planning costs beside serialising (``prompt_time.py``).
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import gc
-import json
-import math
 import os
 import random
-import time
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
+from benchmarks import prompt_time
 from benchmarks.prompt_mixes import Request, streams
 from shared_core.settings import Settings
-from shared_core.short_term import Plan, Prompts
+from shared_core.short_term import Prompts
 from shared_core.short_term.rules import rules_for
 from shared_core.testing.prompt_cache import BadRequest, Prompt, PromptCache, cost
 from shared_core.testing.prompt_requests import conversation
@@ -143,89 +139,6 @@ def refusals(conversations: int) -> tuple[int, int]:
     return sent, refused
 
 
-def planning_cost(stream: list[Request], blocks: int = 1000) -> dict[str, float]:
-    """Microseconds (least of 15) at about 1 000 blocks: planning, building the request, and serialising it.
-
-    ``plan, same objects``: the caller's list grew by two messages. ``plan, fresh copies``: every message was read anew
-    from storage. Both after a garbage collection, so with cold processor caches; ``asked again`` is the same request at
-    once. ``json.dumps`` serialises the request once; ``the SDK`` takes the same request to bytes.
-    """
-    messages: list[dict] = []
-    for request in stream:
-        longest = max((r for r in stream if r.session == request.session), key=lambda r: len(r.messages))
-        messages += longest.messages if not messages or longest.messages[0] != messages[0] else []
-        if len(messages) >= blocks + 60:
-            break
-    head = stream[0]
-
-    def measured(copies: bool) -> tuple[list[float], list[float], list[float], Plan]:
-        prompts = Prompts(settings=Settings(), clock=lambda: 0.0, scope_of=lambda scope: scope or "bench")
-        planning, building, again = [], [], []
-        for n in range(blocks, blocks + 32, 2):
-            given = json.loads(json.dumps(messages[:n])) if copies else messages[:n]
-            gc.collect()
-            start = time.perf_counter()
-            plan = prompts.plan(
-                model=head.model, system=head.system, tools=head.tools, messages=given, session="s",
-                now=1.7e9 + n, max_tokens=10,
-            )  # fmt: skip
-            planned = time.perf_counter()
-            plan.request  # noqa: B018 - built on first use
-            building.append(time.perf_counter() - planned)
-            planning.append(planned - start)
-            start = time.perf_counter()
-            prompts.plan(
-                model=head.model, system=head.system, tools=head.tools, messages=given, session="s",
-                now=1.7e9 + n, max_tokens=10,
-            )  # fmt: skip
-            again.append(time.perf_counter() - start)
-        return planning, building, again, plan
-
-    same, building, again, plan = measured(copies=False)
-    fresh, _, _, _ = measured(copies=True)
-    dumping = []
-    for _ in range(15):
-        gc.collect()
-        start = time.perf_counter()
-        json.dumps(plan.request)
-        dumping.append(time.perf_counter() - start)
-    found = {
-        "plan, first time (cold)": same[0], "plan, same objects": min(same[1:]), "plan, fresh copies": min(fresh[1:]),
-        "plan, asked again (warm)": min(again),
-        "building the request": min(building), "json.dumps": min(dumping), "the SDK": _sdk_seconds(plan.request),
-    }  # fmt: skip
-    return {name: seconds * 1e6 for name, seconds in found.items()}
-
-
-def _sdk_seconds(request: dict) -> float:
-    """The least time from ``messages.create`` to a body in bytes, over 15 calls that are not sent; NaN without the SDK."""
-    try:
-        import anthropic
-
-        try:
-            import httpx2 as httpx
-        except ImportError:
-            import httpx
-    except ImportError:
-        return math.nan
-    reached: list[float] = []
-
-    def answer(sent: httpx.Request) -> httpx.Response:
-        reached.append(time.perf_counter())
-        return httpx.Response(400, json={"type": "error", "error": {"type": "x", "message": str(len(sent.content))}})
-
-    taken = []
-    with httpx.Client(transport=httpx.MockTransport(answer)) as http:
-        client = anthropic.Anthropic(api_key="none", max_retries=0, http_client=http)
-        for _ in range(15):
-            gc.collect()
-            start = time.perf_counter()
-            with contextlib.suppress(anthropic.BadRequestError):
-                client.messages.create(**request)
-            taken.append(reached[-1] - start)
-    return min(taken)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default=os.environ.get("TIERED_MEMORY_DATA"))
@@ -252,13 +165,8 @@ def main() -> None:
         )
     sent, refused = refusals(given.conversations)
     print(f"\n{given.conversations} random conversations, {sent} planned requests: {refused} refused (must be 0)")
-    print("\nplanning at 1 000 blocks (must be at most 5 % of serialising)")
-    timed = planning_cost(next(iter(made.values()))())
-    for name, microseconds in timed.items():
-        shares = (
-            f"{microseconds / timed['json.dumps']:8.1%} of json.dumps{microseconds / timed['the SDK']:8.1%} of the SDK"
-        )
-        print(f"{name:28}{microseconds:12,.0f} us{shares}")
+    print("\nplanning (must be at most 5 % of serialising)")
+    prompt_time.report(data)
 
 
 if __name__ == "__main__":

@@ -66,23 +66,18 @@ def measured(messages: list[dict], rounds: int) -> dict[str, float]:
     """Median seconds of each step."""
     rng = random.Random(5)
     head = {"model": SONNET, "system": words(rng, 700), "tools": toolset(rng, 4), "max_tokens": 1000}
-    prompts = [
-        Prompts(settings=Settings(), clock=lambda: 0.0, scope_of=lambda scope: scope or "bench") for _ in range(2)
-    ]
     found: dict[str, list[float]] = {}
-    for n in range(BLOCKS - 4, BLOCKS + 2 * rounds, 2):
-        given = messages[:n]
-        anew = json.loads(json.dumps(given))
-        for name, planner, listed in (("same objects", prompts[0], given), ("read anew", prompts[1], anew)):
-            arguments = {**head, "messages": listed, "session": "s", "now": 1.7e9 + 20.0 * n}
-            seconds, plan = timed(lambda planner=planner, arguments=arguments: planner.plan(**arguments))
-            found.setdefault(f"plan, {name}" if n >= BLOCKS else "first plan of a session", []).append(seconds)
-            if n >= BLOCKS and name == "same objects":
-                found.setdefault("sendable", []).append(timed(lambda plan=plan: plan.sendable)[0])
-                found.setdefault("request", []).append(timed(lambda plan=plan: plan.request)[0])
-                found.setdefault("json.dumps", []).append(timed(lambda plan=plan: json.dumps(plan.sendable))[0])
-            elif n < BLOCKS:
-                found["first plan of a session"] = found["first plan of a session"][:2]
+    for name in ("plan, same objects", "plan, read anew"):
+        prompts = Prompts(settings=Settings(), clock=lambda: 0.0, scope_of=lambda scope: scope or "bench")
+        for n in range(BLOCKS, BLOCKS + 2 * rounds, 2):
+            given = messages[:n] if name.endswith("objects") else json.loads(json.dumps(messages[:n]))
+            arguments = {**head, "messages": given, "session": "s", "now": 1.7e9 + 20.0 * n}
+            step = name if n > BLOCKS else "first plan of a session"
+            seconds, plan = timed(lambda prompts=prompts, arguments=arguments: prompts.plan(**arguments))
+            found.setdefault(step, []).append(seconds)
+            found.setdefault("sendable", []).append(timed(lambda plan=plan: plan.sendable)[0])
+            found.setdefault("json.dumps", []).append(timed(lambda plan=plan: json.dumps(plan.sendable))[0])
+            found.setdefault("request", []).append(timed(lambda plan=plan: plan.request)[0])
     return {name: median(values) for name, values in found.items()} | {"the SDK": sdk_seconds(plan.request)}
 
 

@@ -133,7 +133,9 @@ class Plan:
                 on.setdefault((mark.level, mark.index), {})[mark.block] = mark.ttl
         request: dict[str, Any] = {"model": self.model}
         if parts.tools_given:
-            request["tools"] = [_marked(piece, on.get(("tools", i), _NONE).get(0)) for i, piece in enumerate(parts.tools)]
+            request["tools"] = [
+                _marked(piece, on.get(("tools", i), _NONE).get(0)) for i, piece in enumerate(parts.tools)
+            ]
         if parts.system:
             ttls = [on.get(("system", i), _NONE).get(0) for i in range(len(parts.system))]
             bare = len(ttls) == 1 and parts.system[0].bare and ttls[0] is None
@@ -146,7 +148,7 @@ class Plan:
                 content = [_marked(piece, ttls_of.get(place)) for place, piece in enumerate(spoken.pieces)]
                 messages[i] = spoken.with_content(content, as_list=True)
         request["messages"] = messages
-        return request | self.settings
+        return {**request, **self.settings}
 
     def _repr_html_(self) -> str:
         from shared_core.short_term.html import plan_html  # noqa: PLC0415 - only a notebook draws
