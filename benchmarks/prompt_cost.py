@@ -1,6 +1,6 @@
 """What the planner's requests cost at the provider's rules, beside no caching, LangChain's layout and the best fixed plan.
 
-    python -m benchmarks.prompt_cost [--data FOLDER] [--conversations 10000] [--only NAME]
+    python -m benchmarks.prompt_cost [--data FOLDER] [--conversations 10000] [--only NAME] [--seed 0] [--warm-up 20]
 
 Every stream of ``prompt_mixes.py`` is billed by the simulator, in base input tokens, after a warm-up of 20 requests.
 The simulator counts tokens in its own way (3.7 characters each), so the planner's estimates are wrong as they are
@@ -48,7 +48,7 @@ def arguments_of(request: Request) -> dict:
     }  # fmt: skip
 
 
-def ours(name: str, stream: list[Request]) -> tuple[float, Prompts]:
+def ours(name: str, stream: list[Request], warm_up: int = WARM_UP) -> tuple[float, Prompts]:
     """The bill of planned requests, and the planner that made them."""
     cache = provider(name)
     prompts = Prompts(settings=Settings(), clock=lambda: 0.0, scope_of=lambda scope: scope or "bench")
@@ -59,11 +59,13 @@ def ours(name: str, stream: list[Request]) -> tuple[float, Prompts]:
         )
         usage = cache.send(plan.request, now=request.at)
         prompts.record(usage, plan=plan)
-        total += cost(usage, plan.rules) if i >= WARM_UP else 0.0
+        total += cost(usage, plan.rules) if i >= warm_up else 0.0
     return total, prompts
 
 
-def fixed(name: str, stream: list[Request], read: list[Prompt], layout: list[tuple[str, str]]) -> float:
+def fixed(
+    name: str, stream: list[Request], read: list[Prompt], layout: list[tuple[str, str]], warm_up: int = WARM_UP
+) -> float:
     """The bill of one layout: a list of (role, lifetime) in order."""
     cache = provider(name)
     before: dict[tuple[str, str], int] = {}
@@ -88,7 +90,7 @@ def fixed(name: str, stream: list[Request], read: list[Prompt], layout: list[tup
         ]
         usage = cache.serve(replace(prompt, marks=tuple(lowered)), now=request.at)
         before[request.session, request.model] = stable if any(role == "stable" for role, _ in layout) else tail
-        total += cost(usage, rules_for(request.model)) if i >= WARM_UP else 0.0
+        total += cost(usage, rules_for(request.model)) if i >= warm_up else 0.0
     return total
 
 
@@ -107,16 +109,16 @@ def langchain(ttl: str) -> list[tuple[str, str]]:
     return [("tools", ttl), ("system", ttl), ("tail", ttl)]
 
 
-def bills(name: str, stream: list[Request]) -> dict[str, float]:
+def bills(name: str, stream: list[Request], warm_up: int = WARM_UP) -> dict[str, float]:
     """All the columns of one row."""
     cache = provider(name)
     read = [cache.read(arguments_of(request)) for request in stream]
-    mine, _ = ours(name, stream)
-    every = {tuple(layout): fixed(name, stream, read, layout) for layout in layouts()}
+    mine, _ = ours(name, stream, warm_up)
+    every = {tuple(layout): fixed(name, stream, read, layout, warm_up) for layout in layouts()}
     best = min(every, key=lambda layout: every[layout])
     return {
-        "none": every[()], "langchain 5m": fixed(name, stream, read, langchain("5m")),
-        "langchain 1h": fixed(name, stream, read, langchain("1h")), "best fixed": every[best], "ours": mine,
+        "none": every[()], "langchain 5m": fixed(name, stream, read, langchain("5m"), warm_up),
+        "langchain 1h": fixed(name, stream, read, langchain("1h"), warm_up), "best fixed": every[best], "ours": mine,
         "which": " ".join(f"{role}:{ttl}" for role, ttl in best) or "nothing",
     }  # fmt: skip
 
@@ -145,6 +147,7 @@ def main() -> None:
     parser.add_argument("--conversations", type=int, default=10_000)
     parser.add_argument("--only", default="", help="only the streams whose name holds this")
     parser.add_argument("--seed", type=int, default=0, help="another draw of the seeded streams")
+    parser.add_argument("--warm-up", type=int, default=WARM_UP, help="requests that are not billed at the start")
     given = parser.parse_args()
     data = Path(given.data) if given.data else None
     made = streams(data, given.seed)
@@ -156,7 +159,7 @@ def main() -> None:
         if given.only not in name:
             continue
         stream = make()
-        row = bills(name, stream)
+        row = bills(name, stream, given.warm_up)
         print(
             f"{name:28}{len(stream):9}{row['none']:12,.0f}{row['langchain 5m']:12,.0f}{row['langchain 1h']:12,.0f}"
             f"{row['best fixed']:12,.0f}{row['ours']:12,.0f}{row['ours'] / row['best fixed'] - 1:+9.1%}"

@@ -3,7 +3,7 @@
     python -m benchmarks.prompt_time [--data FOLDER] [--rounds 41]
 
 A conversation of 1 000 messages, one block each, grows by two messages a round; in every round it is planned, built,
-and serialised, in turn, so all meet the processor's caches as the others left them. Shown are medians. *Plan, same
+and serialised, in turn, so all meet the processor's caches as the others left them. Shown is the least processor time: what other programs do to the caches is not meant. *Plan, same
 objects*: the caller's list grew. *Plan, read anew*: every message is another object (from storage, or converted).
 *Sendable* is the planned request for a client that takes it to bytes, *request* the copy that is the caller's to
 change. *First plan* reads a conversation of 1 000 blocks nobody planned before. Both ways of serialising are shown:
@@ -21,7 +21,6 @@ import random
 import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 
 from benchmarks.prompt_mixes import SONNET, answered, called, miniswe, said, toolset, words
 from shared_core.settings import Settings
@@ -57,13 +56,13 @@ def recorded(data: Path) -> Callable[[int], list[dict]]:
 
 
 def timed(call: Callable[[], object]) -> tuple[float, object]:
-    start = time.perf_counter()
+    start = time.thread_time()
     out = call()
-    return time.perf_counter() - start, out
+    return time.thread_time() - start, out
 
 
 def measured(messages: list[dict], rounds: int) -> dict[str, float]:
-    """Median seconds of each step."""
+    """Least seconds of each step."""
     rng = random.Random(5)
     head = {"model": SONNET, "system": words(rng, 700), "tools": toolset(rng, 4), "max_tokens": 1000}
     found: dict[str, list[float]] = {}
@@ -78,11 +77,11 @@ def measured(messages: list[dict], rounds: int) -> dict[str, float]:
             found.setdefault("sendable", []).append(timed(lambda plan=plan: plan.sendable)[0])
             found.setdefault("json.dumps", []).append(timed(lambda plan=plan: json.dumps(plan.sendable))[0])
             found.setdefault("request", []).append(timed(lambda plan=plan: plan.request)[0])
-    return {name: median(values) for name, values in found.items()} | {"the SDK": sdk_seconds(plan.request)}
+    return {name: min(values) for name, values in found.items()} | {"the SDK": sdk_seconds(plan.request)}
 
 
 def sdk_seconds(request: dict) -> float:
-    """The median time from ``messages.create`` to a body in bytes, over 15 calls that are not sent; NaN without the SDK."""
+    """The least time from ``messages.create`` to a body in bytes, over 15 calls that are not sent; NaN without the SDK."""
     try:
         import anthropic
 
@@ -95,18 +94,18 @@ def sdk_seconds(request: dict) -> float:
     reached: list[float] = []
 
     def answer(sent: httpx.Request) -> httpx.Response:
-        reached.append(time.perf_counter())
+        reached.append(time.thread_time())
         return httpx.Response(400, json={"type": "error", "error": {"type": "x", "message": str(len(sent.content))}})
 
     taken = []
     with httpx.Client(transport=httpx.MockTransport(answer)) as http:
         client = anthropic.Anthropic(api_key="none", max_retries=0, http_client=http)
         for _ in range(15):
-            start = time.perf_counter()
+            start = time.thread_time()
             with contextlib.suppress(anthropic.BadRequestError):
                 client.messages.create(**request)
             taken.append(reached[-1] - start)
-    return median(taken)
+    return min(taken)
 
 
 def report(data: Path | None, rounds: int = 41) -> None:

@@ -117,7 +117,7 @@ class Tape:
             fresh = None
             if is_openai(message):
                 self.foreign.append(len(self.spoken))
-            self._raw.append(exact(message))
+            self._raw.append(_to_compare(message, spoken.wire))
             self.spoken.append(spoken)
             self.wires.append(spoken.wire)
             for piece in spoken.pieces:
@@ -132,7 +132,7 @@ class Tape:
 
     def _put(self, i: int, message: Message, fresh: Spoken) -> None:
         start = self.ends[i - 1] if i else 0
-        self._raw[i] = exact(message)
+        self._raw[i] = _to_compare(message, fresh.wire)
         self.spoken = [*self.spoken[:i], fresh, *self.spoken[i + 1 :]]
         self.wires = [*self.wires[:i], fresh.wire, *self.wires[i + 1 :]]
         for place, piece in enumerate(fresh.pieces):
@@ -167,6 +167,23 @@ class _Exactly:
         if type(other) is not self._kind:
             return False
         return other == self._value and (self._kind is not float or repr(other) == repr(self._value))
+
+
+def _to_compare(message: Message, wire: Message) -> Any:
+    """What the same message is known by next time: what is sent of it, if that is equal and holds no numbers, else a copy.
+
+    A comparison then touches what is serialised right after it, and the conversation is kept once less.
+    """
+    return wire if wire == message and _all_text(wire) else exact(message)
+
+
+def _all_text(value: Any) -> bool:
+    kind = type(value)
+    if kind is str or value is None:
+        return True
+    if kind is dict:
+        return all(type(item) is str or _all_text(item) for item in value.values())
+    return kind is list and all(map(_all_text, value))
 
 
 def exact(value: Any) -> Any:

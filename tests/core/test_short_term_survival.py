@@ -95,3 +95,25 @@ def test_a_conversation_starts_from_its_scope_and_departs_from_it():
 def test_a_clock_set_back_is_a_gap_of_nothing():
     """Ages are clamped at 0."""
     assert learn([-50]).of(ROLE)[0] == pytest.approx(2 / 3)
+
+
+def test_what_all_conversations_share_is_expected_back_within_the_hour():
+    """Tools and system end with no conversation: of the third that is late, 1 - 0.8 to the fourth comes in the hour."""
+    p5, p60 = Odds().of(("system", 0))
+    assert p5 == pytest.approx(2 / 3)
+    assert p60 == pytest.approx(1 - 1 / 3 * 0.8**4)
+
+
+def an_hour_is_cheaper(odds, role):
+    """1.9 of p60 against 1.15 of p5 and the dearer write, 0.75."""
+    p5, p60 = odds.of(role)
+    return 1.9 * p60 - 1.15 * p5 > 0.75
+
+
+def test_two_nights_are_enough_to_give_the_hour_up_and_a_late_return_to_keep_it():
+    """Until something is seen the hour is cheaper for the system; for a conversation's tail it is not."""
+    system = ("system", 0)
+    assert an_hour_is_cheaper(Odds(), system)
+    assert not an_hour_is_cheaper(learn([10, 10, 30_000, 30_000], role=system), system)
+    assert an_hour_is_cheaper(learn([10, 10, 30_000, 1000, 30_000, 1000, 10], role=system), system)
+    assert not an_hour_is_cheaper(Odds(), ("tail", 0, False))
