@@ -3,11 +3,12 @@
     python -m benchmarks.prompt_time [--data FOLDER] [--rounds 41]
 
 A conversation of 1 000 messages, one block each, grows by two messages a round; in every round it is planned, built,
-and serialised, in turn, so all meet the processor's caches as the others left them. Shown is the least processor time: what other programs do to the caches is not meant. *Plan, same
-objects*: the caller's list grew. *Plan, read anew*: every message is another object (from storage, or converted).
-*Sendable* is the planned request for a client that takes it to bytes, *request* the copy that is the caller's to
-change. *First plan* reads a conversation of 1 000 blocks nobody planned before. Both ways of serialising are shown:
-a bare ``json.dumps``, and the ``anthropic`` SDK from its call to a body in bytes. The target is 5 % of the first.
+and serialised, in turn, so all meet the processor's caches as the others left them. Shown is the least processor time
+of all rounds: what other programs do to the caches is not meant. *Plan, same objects*: the caller's list grew. *Plan,
+read anew*: every message is another object (from storage, or converted). *Sendable* is the planned request for a client
+that takes it to bytes, *request* the copy that is the caller's to change. *First plan* reads a conversation of 1 000
+blocks nobody planned before. Both ways of serialising are shown: a bare ``json.dumps``, and the ``anthropic`` SDK from
+its call to a body in bytes. The target is 5 % of the first.
 """
 
 from __future__ import annotations
