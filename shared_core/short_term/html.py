@@ -38,7 +38,8 @@ def _strip(plan: Plan) -> str:
     pieces = plan.parts.pieces()
     marks = {mark.position: mark for mark in plan.breakpoints}
     last, whole = max(marks, default=0), max(sum(piece.tokens for _, piece in pieces), 1)
-    drawn, labels = [], []
+    drawn: list[str] = []
+    labels: list[str] = []
     start, done, first = 0.0, 0, 1
     for position, (level, piece) in enumerate(pieces, 1):
         done += piece.tokens
