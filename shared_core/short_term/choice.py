@@ -14,7 +14,7 @@ from shared_core.short_term.marks import Boundary, best_marks, distinct
 from shared_core.short_term.plan import Expected
 from shared_core.short_term.rules import LOOKBACK_POSITIONS, MOST_BREAKPOINTS, ModelRules, Ttl
 
-CLEARLY: Final = 2.0
+CLEARLY: Final = 1.5
 """How many times its cost an hour bought for this request alone must be worth: what it saves is estimated, its price is not."""
 
 
