@@ -1,6 +1,6 @@
 """What the planner's requests cost at the provider's rules, beside no caching, LangChain's layout and the best fixed plan.
 
-    python -m benchmarks.prompt_cost [--data FOLDER] [--conversations 10000] [--only NAME]
+    python -m benchmarks.prompt_cost [--data FOLDER] [--conversations 10000] [--only NAME] [--seed 0] [--warm-up 20]
 
 Every stream of ``prompt_mixes.py`` is billed by the simulator, in base input tokens, after a warm-up of 20 requests.
 The simulator counts tokens in its own way (3.7 characters each), so the planner's estimates are wrong as they are
@@ -9,26 +9,22 @@ part, the previous tail and the tail, with every order of lifetimes that is allo
 on this very stream: the true probabilities, known afterwards. *LangChain*: what its middleware lays out, the ends
 of tools and system and an automatic breakpoint on the last block, with 5 minutes (its default) or one hour for all.
 Then 10 000 random conversations with random breakpoints of the caller's, which must never be refused, and what
-planning costs beside serialising.
+planning costs beside serialising (``prompt_time.py``).
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import gc
-import json
-import math
 import os
 import random
-import time
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
+from benchmarks import prompt_time
 from benchmarks.prompt_mixes import Request, streams
 from shared_core.settings import Settings
-from shared_core.short_term import Plan, Prompts
+from shared_core.short_term import Prompts
 from shared_core.short_term.rules import rules_for
 from shared_core.testing.prompt_cache import BadRequest, Prompt, PromptCache, cost
 from shared_core.testing.prompt_requests import conversation
@@ -52,7 +48,7 @@ def arguments_of(request: Request) -> dict:
     }  # fmt: skip
 
 
-def ours(name: str, stream: list[Request]) -> tuple[float, Prompts]:
+def ours(name: str, stream: list[Request], warm_up: int = WARM_UP) -> tuple[float, Prompts]:
     """The bill of planned requests, and the planner that made them."""
     cache = provider(name)
     prompts = Prompts(settings=Settings(), clock=lambda: 0.0, scope_of=lambda scope: scope or "bench")
@@ -63,11 +59,13 @@ def ours(name: str, stream: list[Request]) -> tuple[float, Prompts]:
         )
         usage = cache.send(plan.request, now=request.at)
         prompts.record(usage, plan=plan)
-        total += cost(usage, plan.rules) if i >= WARM_UP else 0.0
+        total += cost(usage, plan.rules) if i >= warm_up else 0.0
     return total, prompts
 
 
-def fixed(name: str, stream: list[Request], read: list[Prompt], layout: list[tuple[str, str]]) -> float:
+def fixed(
+    name: str, stream: list[Request], read: list[Prompt], layout: list[tuple[str, str]], warm_up: int = WARM_UP
+) -> float:
     """The bill of one layout: a list of (role, lifetime) in order."""
     cache = provider(name)
     before: dict[tuple[str, str], int] = {}
@@ -92,7 +90,7 @@ def fixed(name: str, stream: list[Request], read: list[Prompt], layout: list[tup
         ]
         usage = cache.serve(replace(prompt, marks=tuple(lowered)), now=request.at)
         before[request.session, request.model] = stable if any(role == "stable" for role, _ in layout) else tail
-        total += cost(usage, rules_for(request.model)) if i >= WARM_UP else 0.0
+        total += cost(usage, rules_for(request.model)) if i >= warm_up else 0.0
     return total
 
 
@@ -111,16 +109,16 @@ def langchain(ttl: str) -> list[tuple[str, str]]:
     return [("tools", ttl), ("system", ttl), ("tail", ttl)]
 
 
-def bills(name: str, stream: list[Request]) -> dict[str, float]:
+def bills(name: str, stream: list[Request], warm_up: int = WARM_UP) -> dict[str, float]:
     """All the columns of one row."""
     cache = provider(name)
     read = [cache.read(arguments_of(request)) for request in stream]
-    mine, _ = ours(name, stream)
-    every = {tuple(layout): fixed(name, stream, read, layout) for layout in layouts()}
+    mine, _ = ours(name, stream, warm_up)
+    every = {tuple(layout): fixed(name, stream, read, layout, warm_up) for layout in layouts()}
     best = min(every, key=lambda layout: every[layout])
     return {
-        "none": every[()], "langchain 5m": fixed(name, stream, read, langchain("5m")),
-        "langchain 1h": fixed(name, stream, read, langchain("1h")), "best fixed": every[best], "ours": mine,
+        "none": every[()], "langchain 5m": fixed(name, stream, read, langchain("5m"), warm_up),
+        "langchain 1h": fixed(name, stream, read, langchain("1h"), warm_up), "best fixed": every[best], "ours": mine,
         "which": " ".join(f"{role}:{ttl}" for role, ttl in best) or "nothing",
     }  # fmt: skip
 
@@ -143,95 +141,13 @@ def refusals(conversations: int) -> tuple[int, int]:
     return sent, refused
 
 
-def planning_cost(stream: list[Request], blocks: int = 1000) -> dict[str, float]:
-    """Microseconds (least of 15) at about 1 000 blocks: planning, building the request, and serialising it.
-
-    ``plan, same objects``: the caller's list grew by two messages. ``plan, fresh copies``: every message was read anew
-    from storage. Both after a garbage collection, so with cold processor caches; ``asked again`` is the same request at
-    once. ``json.dumps`` serialises the request once; ``the SDK`` takes the same request to bytes.
-    """
-    messages: list[dict] = []
-    for request in stream:
-        longest = max((r for r in stream if r.session == request.session), key=lambda r: len(r.messages))
-        messages += longest.messages if not messages or longest.messages[0] != messages[0] else []
-        if len(messages) >= blocks + 60:
-            break
-    head = stream[0]
-
-    def measured(copies: bool) -> tuple[list[float], list[float], list[float], Plan]:
-        prompts = Prompts(settings=Settings(), clock=lambda: 0.0, scope_of=lambda scope: scope or "bench")
-        planning, building, again = [], [], []
-        for n in range(blocks, blocks + 32, 2):
-            given = json.loads(json.dumps(messages[:n])) if copies else messages[:n]
-            gc.collect()
-            start = time.perf_counter()
-            plan = prompts.plan(
-                model=head.model, system=head.system, tools=head.tools, messages=given, session="s",
-                now=1.7e9 + n, max_tokens=10,
-            )  # fmt: skip
-            planned = time.perf_counter()
-            plan.request  # noqa: B018 - built on first use
-            building.append(time.perf_counter() - planned)
-            planning.append(planned - start)
-            start = time.perf_counter()
-            prompts.plan(
-                model=head.model, system=head.system, tools=head.tools, messages=given, session="s",
-                now=1.7e9 + n, max_tokens=10,
-            )  # fmt: skip
-            again.append(time.perf_counter() - start)
-        return planning, building, again, plan
-
-    same, building, again, plan = measured(copies=False)
-    fresh, _, _, _ = measured(copies=True)
-    dumping = []
-    for _ in range(15):
-        gc.collect()
-        start = time.perf_counter()
-        json.dumps(plan.request)
-        dumping.append(time.perf_counter() - start)
-    found = {
-        "plan, first time (cold)": same[0], "plan, same objects": min(same[1:]), "plan, fresh copies": min(fresh[1:]),
-        "plan, asked again (warm)": min(again),
-        "building the request": min(building), "json.dumps": min(dumping), "the SDK": _sdk_seconds(plan.request),
-    }  # fmt: skip
-    return {name: seconds * 1e6 for name, seconds in found.items()}
-
-
-def _sdk_seconds(request: dict) -> float:
-    """The least time from ``messages.create`` to a body in bytes, over 15 calls that are not sent; NaN without the SDK."""
-    try:
-        import anthropic
-
-        try:
-            import httpx2 as httpx
-        except ImportError:
-            import httpx
-    except ImportError:
-        return math.nan
-    reached: list[float] = []
-
-    def answer(sent: httpx.Request) -> httpx.Response:
-        reached.append(time.perf_counter())
-        return httpx.Response(400, json={"type": "error", "error": {"type": "x", "message": str(len(sent.content))}})
-
-    taken = []
-    with httpx.Client(transport=httpx.MockTransport(answer)) as http:
-        client = anthropic.Anthropic(api_key="none", max_retries=0, http_client=http)
-        for _ in range(15):
-            gc.collect()
-            start = time.perf_counter()
-            with contextlib.suppress(anthropic.BadRequestError):
-                client.messages.create(**request)
-            taken.append(reached[-1] - start)
-    return min(taken)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default=os.environ.get("TIERED_MEMORY_DATA"))
     parser.add_argument("--conversations", type=int, default=10_000)
     parser.add_argument("--only", default="", help="only the streams whose name holds this")
     parser.add_argument("--seed", type=int, default=0, help="another draw of the seeded streams")
+    parser.add_argument("--warm-up", type=int, default=WARM_UP, help="requests that are not billed at the start")
     given = parser.parse_args()
     data = Path(given.data) if given.data else None
     made = streams(data, given.seed)
@@ -243,7 +159,7 @@ def main() -> None:
         if given.only not in name:
             continue
         stream = make()
-        row = bills(name, stream)
+        row = bills(name, stream, given.warm_up)
         print(
             f"{name:28}{len(stream):9}{row['none']:12,.0f}{row['langchain 5m']:12,.0f}{row['langchain 1h']:12,.0f}"
             f"{row['best fixed']:12,.0f}{row['ours']:12,.0f}{row['ours'] / row['best fixed'] - 1:+9.1%}"
@@ -252,13 +168,8 @@ def main() -> None:
         )
     sent, refused = refusals(given.conversations)
     print(f"\n{given.conversations} random conversations, {sent} planned requests: {refused} refused (must be 0)")
-    print("\nplanning at 1 000 blocks (must be at most 5 % of serialising)")
-    timed = planning_cost(next(iter(made.values()))())
-    for name, microseconds in timed.items():
-        shares = (
-            f"{microseconds / timed['json.dumps']:8.1%} of json.dumps{microseconds / timed['the SDK']:8.1%} of the SDK"
-        )
-        print(f"{name:28}{microseconds:12,.0f} us{shares}")
+    print("\nplanning (must be at most 5 % of serialising)")
+    prompt_time.report(data)
 
 
 if __name__ == "__main__":

@@ -4,16 +4,19 @@
     client.messages.create(model=…, max_tokens=…, messages=…)                 # the same call
     client.messages.create(…, session="s1", volatile=7)                       # what a plan can know besides
 
-``messages`` and ``beta.messages`` are planned: ``create`` (also with ``stream=True``), ``stream`` and ``parse``; everything
-else is the client's own. This is the only file that knows the SDK; it is imported when a client is wrapped.
+``messages`` and ``beta.messages`` are planned: ``create`` (also with ``stream=True``), ``stream`` and ``parse``, also
+``with_raw_response`` and ``with_streaming_response``; everything else is the client's own. This is the only file that
+imports the SDK, when a client is wrapped; what it answers with is in ``anthropic_answers.py``.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, Self
+import operator
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
+from shared_core.anthropic_answers import RawResponse, Record, ResponseManager, StreamManager, watched
 from shared_core.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
@@ -81,9 +84,20 @@ class _Plans:
         scope = self.scope() if callable(self.scope) else self.scope
         return self.memory.prompts.plan(scope=self.memory.scope_of(scope), **given)
 
-    def record(self, usage: Any, plan: Plan) -> None:
-        if usage is not None:
-            self.memory.prompts.record(usage, plan=plan)
+    def send(self, call: Callable[..., Any], arguments: Mapping[str, Any], watch: Callable[[Any, Record], Any]) -> Any:
+        """Plan, call, and pass the answer on through ``watch``; awaitable if the answer is."""
+        plan = self.plan(arguments)
+
+        def record(usage: Any) -> None:
+            if usage is not None:
+                self.memory.prompts.record(usage, plan=plan)
+
+        answer = call(**plan.sendable)
+        return self._answered(answer, record, watch) if inspect.isawaitable(answer) else watch(answer, record)
+
+    async def _answered(self, answer: Any, record: Record, watch: Callable[[Any, Record], Any]) -> Any:
+        out = watch(await answer, record)
+        return await out if inspect.isawaitable(out) else out
 
 
 class _Beta:
@@ -106,123 +120,82 @@ class _Messages:
 
     def create(self, **arguments: Any) -> Any:
         """``messages.create``; of an asynchronous client, a coroutine."""
-        return self._send(self._resource.create, arguments)
+        return self._plans.send(self._resource.create, arguments, watched)
 
     def parse(self, **arguments: Any) -> Any:
         """``messages.parse``."""
-        return self._send(self._resource.parse, arguments)
+        return self._plans.send(self._resource.parse, arguments, watched)
 
-    def stream(self, **arguments: Any) -> _Manager:
+    def stream(self, **arguments: Any) -> StreamManager:
         """``messages.stream``: a context manager over the stream of events."""
-        plan = self._plans.plan(arguments)
-        return _Manager(self._resource.stream(**plan.request), lambda usage: self._plans.record(usage, plan))
+        return self._plans.send(self._resource.stream, arguments, StreamManager)  # type: ignore[no-any-return]
+
+    @property
+    def with_raw_response(self) -> _Raw:
+        """The calls that answer with the HTTP response, planned; its body has arrived, so its usage is recorded."""
+        return _Raw(self._resource.with_raw_response, self._plans, _noted)
+
+    @property
+    def with_streaming_response(self) -> _Raw:
+        """The calls that answer with a response still to be read, planned; recorded as ``RawResponse`` says."""
+        return _Raw(self._resource.with_streaming_response, self._plans, ResponseManager)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._resource, name)
 
-    def _send(self, call: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
-        plan = self._plans.plan(arguments)
-        answer = call(**plan.request)
-        if inspect.isawaitable(answer):
-            return self._recorded(answer, plan)
-        return self._taken(answer, plan)
 
-    async def _recorded(self, answer: Any, plan: Plan) -> Any:
-        return self._taken(await answer, plan)
+class _Raw:
+    """``create`` and ``parse`` of a messages resource, answered with responses instead of messages."""
 
-    def _taken(self, answer: Any, plan: Plan) -> Any:
-        if hasattr(answer, "usage"):
-            self._plans.record(answer.usage, plan)
-            return answer
-        return _Events(answer, lambda usage: self._plans.record(usage, plan))
+    def __init__(self, resource: Any, plans: _Plans, watch: Callable[[Any, Record], Any]) -> None:
+        self._resource, self._plans, self._watch = resource, plans, watch
 
+    def create(self, **arguments: Any) -> Any:
+        """``create``; of an asynchronous client with raw responses, a coroutine."""
+        return self._plans.send(self._resource.create, arguments, self._watch)
 
-class _Events:
-    """The SDK's stream; the usage of its first event, which holds the whole prompt's, is recorded in passing."""
-
-    def __init__(self, stream: Any, record: Callable[[Any], None]) -> None:
-        self._stream, self._record = stream, record
-
-    def _pass(self, event: Any) -> Any:
-        if getattr(event, "type", None) == "message_start":
-            self._record(event.message.usage)
-        return event
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self._pass(event) for event in self._stream)
-
-    def __next__(self) -> Any:
-        return self._pass(next(self._stream))
-
-    async def __aiter__(self) -> AsyncIterator[Any]:
-        async for event in self._stream:
-            yield self._pass(event)
-
-    async def __anext__(self) -> Any:
-        return self._pass(await anext(self._stream))
-
-    def __enter__(self) -> Self:
-        self._stream.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stream.__exit__(*error)
-
-    async def __aenter__(self) -> Self:
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._stream.__aexit__(*error)
+    def parse(self, **arguments: Any) -> Any:
+        """``parse``, where the SDK has it."""
+        return self._plans.send(self._resource.parse, arguments, self._watch)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+        return getattr(self._resource, name)
 
 
-class _Manager:
-    """The SDK's stream manager; what the stream had seen of the usage when it is left is recorded."""
+def _noted(response: Any, record: Record) -> Any:
+    """A raw response; what is in a message is recorded now, of an event stream when it is parsed and passes."""
+    watching = RawResponse(response, record)
+    if "text/event-stream" in response.headers.get("content-type", ""):
+        return watching
+    noted = watching.note()
+    return _when(noted, response) if inspect.isawaitable(noted) else response
 
-    def __init__(self, manager: Any, record: Callable[[Any], None]) -> None:
-        self._manager, self._record = manager, record
-        self._stream: Any = None
 
-    def __enter__(self) -> Any:
-        self._stream = self._manager.__enter__()
-        return self._stream
+async def _when(noted: Any, response: Any) -> Any:
+    await noted
+    return response
 
-    def __exit__(self, *error: object) -> None:
-        try:
-            self._seen()
-        finally:
-            self._manager.__exit__(*error)
 
-    async def __aenter__(self) -> Any:
-        self._stream = await self._manager.__aenter__()
-        return self._stream
-
-    async def __aexit__(self, *error: object) -> None:
-        try:
-            self._seen()
-        finally:
-            await self._manager.__aexit__(*error)
-
-    def _seen(self) -> None:
-        try:
-            snapshot = self._stream.current_message_snapshot
-        except (AssertionError, AttributeError):
-            return  # left before the first event: nothing is known of the usage
-        self._record(getattr(snapshot, "usage", None))
+_LEAVES = frozenset({str, int, float, bool, type(None)})
 
 
 def _plain(value: Any) -> Any:
-    """The argument with the SDK's objects, which callers append to their messages as they came, made plain dicts."""
+    """The argument with the SDK's objects, which callers append to their messages as they came, made plain dicts.
+
+    What holds none of them is passed on as it is, so that a conversation that grew is found unchanged.
+    """
+    kind = type(value)
+    if kind in _LEAVES:
+        return value
+    if kind is dict:
+        made = {key: plain for key, item in value.items() if (plain := _plain(item)) is not item}
+        return {**value, **made} if made else value
+    if isinstance(value, list | tuple):
+        listed = [_plain(item) for item in value]
+        return value if all(map(operator.is_, listed, value)) else listed
     if hasattr(value, "to_dict") and hasattr(value, "model_fields_set"):
         fields = value.to_dict(mode="json")
         for name in getattr(value, "__api_exclude__", None) or ():
             fields.pop(name, None)
         return fields
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
     return value

@@ -20,7 +20,8 @@ from shared_core.text import estimate_tokens
 IMAGE_TOKENS: Final = 1600
 DOCUMENT_TOKENS: Final = 3000
 """What a picture and a document in binary form are taken for; the usage that comes back corrects the total."""
-_SAMPLE_CHARACTERS = 160
+_SAMPLES = ((2560, 160), (256, 64))
+"""Above so many characters, so many from the start, the middle and the end of a text are looked at for its tokens."""
 _MOST_ESTIMATES = 65_536
 
 
@@ -29,7 +30,8 @@ class Piece:
     """One block of the prompt (a tool, a system text, a content block), canonical and without a breakpoint.
 
     ``content`` is never handed out; ``bare`` says that it came as a plain string. ``ttl`` is the caller's
-    own breakpoint on it. ``digest`` is SHA-256 of its canonical JSON. ``image``: it is or holds a picture.
+    own breakpoint on it. ``digest`` is SHA-256 of its canonical JSON. ``image``: it is or holds a picture;
+    ``flat``: nothing in it is a dict or a list.
     """
 
     content: Any
@@ -39,6 +41,7 @@ class Piece:
     bare: bool = False
     ttl: Ttl | None = None
     image: bool = False
+    flat: bool = False
 
 
 class Reader:
@@ -85,15 +88,17 @@ class Reader:
         return tuple(pieces)
 
     def _piece(self, content: Any, ttl: Ttl | None, *, markable: bool, bare: bool = False) -> Piece:
-        digest = hashlib.sha256(rendered(content)).digest()
+        text = written(content)
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
         tokens = self._known.get(digest)
         if tokens is None:
-            tokens = self._known[digest] = self._tokens(content)
+            tokens = self._known[digest] = self._tokens(content, text)
             if len(self._known) > _MOST_ESTIMATES:
                 self._known.popitem(last=False)
-        return Piece(content, digest, tokens, markable, bare, ttl, _holds_image(content))
+        flat = not any(isinstance(value, dict | list) for value in content.values())
+        return Piece(content, digest, tokens, markable, bare, ttl, _holds_image(content), flat)
 
-    def _tokens(self, block: Any) -> int:
+    def _tokens(self, block: Any, text: str) -> int:
         if isinstance(block, str):
             return self._count(block)
         if not isinstance(block, Mapping):
@@ -109,16 +114,22 @@ class Reader:
         if kind == "document" and isinstance(source, Mapping) and source.get("type") in ("base64", "url", "file"):
             return DOCUMENT_TOKENS
         if kind == "tool_result" and isinstance(block.get("content"), list):
-            return 8 + sum(self._tokens(part) for part in block["content"])
+            return 8 + sum(self._tokens(part, "") for part in block["content"])
         if kind == "tool_result":
             return 8 + self._count(str(block.get("content") or ""))
-        return self._count(json.dumps(block, ensure_ascii=False))
+        return self._count(text or written(block))
+
+
+written: Final[Callable[[Any], str]] = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), allow_nan=False
+).encode
 
 
 def sampled_tokens(text: str) -> int:
-    """``estimate_tokens``, and for a long text the estimate of its start, middle and end, scaled to its length."""
-    n, size = len(text), _SAMPLE_CHARACTERS
-    if n <= 4 * size:
+    """``estimate_tokens``, and for a longer text the estimate of its start, middle and end, scaled to its length."""
+    n = len(text)
+    size = next((size for above, size in _SAMPLES if n > above), 0)
+    if not size:
         return estimate_tokens(text)
     middle = (n - size) // 2
     sample = text[:size] + text[middle : middle + size] + text[-size:]
@@ -127,22 +138,21 @@ def sampled_tokens(text: str) -> int:
 
 def rendered(content: Any) -> bytes:
     """The canonical bytes of a piece: JSON without spaces, as the provider would hash it."""
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(
-        "utf-8", "surrogatepass"
-    )
+    return written(content).encode("utf-8", "surrogatepass")
 
 
 def canonical(value: Any) -> Any:
     """A deep copy with the keys of every dict sorted. InvalidInput for what JSON cannot carry."""
-    if isinstance(value, str) or value is None or isinstance(value, bool | int):
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
         return value
-    if isinstance(value, Mapping):
+    if kind is dict or isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
             raise InvalidInput(f"request: expected dicts with string keys, got {value!r:.200}")
         return {key: canonical(value[key]) for key in sorted(value)}
     if isinstance(value, list | tuple):
         return [canonical(item) for item in value]
-    if isinstance(value, float) and math.isfinite(value):
+    if isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
     raise InvalidInput(
         f"request: expected values that JSON can carry, got {type(value).__name__} {value!r:.100}; convert it first"
@@ -151,11 +161,17 @@ def canonical(value: Any) -> Any:
 
 def copied(content: Any) -> Any:
     """A copy of canonical content to hand out."""
-    if isinstance(content, dict):
-        return {key: value if isinstance(value, str) else copied(value) for key, value in content.items()}
-    if isinstance(content, list):
+    kind = type(content)
+    if kind is dict:
+        return {key: value if type(value) is str else copied(value) for key, value in content.items()}
+    if kind is list:
         return [copied(item) for item in content]
     return content
+
+
+def block_copy(piece: Piece) -> dict[str, Any]:
+    """A copy of a piece's content to hand out; most blocks hold nothing deeper than strings."""
+    return piece.content.copy() if piece.flat else copied(piece.content)  # type: ignore[no-any-return]
 
 
 def ttl_of(mark: Any) -> Ttl | None:

@@ -1,22 +1,24 @@
 """Which breakpoints a request gets: the caller's, the best of ours, and an anchor to what is cached already. Pure.
 
-``marks.py`` finds the optimum in the long run; what is alive at the provider now decides about the anchor:
-a breakpoint sees at most 19 positions back, so when a turn added more than that, a breakpoint at the earlier
-position is what still finds the entry there.
+``marks.py`` finds the optimum in the long run; what is alive at the provider now decides about the anchor: a breakpoint
+sees at most 19 positions back, so when a turn added more than that, a breakpoint at the earlier position is what still
+finds the entry there. It also decides about lifetimes that this request can buy for little.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 from shared_core.short_term.marks import Boundary, best_marks, distinct
 from shared_core.short_term.plan import Expected
-from shared_core.short_term.rules import LOOKBACK_POSITIONS, MOST_BREAKPOINTS, TTL_SECONDS, ModelRules, Ttl
+from shared_core.short_term.rules import LOOKBACK_POSITIONS, MOST_BREAKPOINTS, ModelRules, Ttl
+
+CLEARLY: Final = 1.5
+"""How many times its cost an hour bought for this request alone must be worth: what it saves is estimated, its price is not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A boundary after ``position`` blocks; ``by`` names why it is one (see ``Breakpoint.by``)."""
 
     position: int
@@ -24,20 +26,14 @@ class Candidate:
     by: str
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A cache entry taken to be alive: its lifetime, and when the request that wrote or last read it started."""
 
     ttl: Ttl
     at: float
 
-    def alive(self, now: float) -> bool:
-        """Whether the provider still has it."""
-        return now - self.at <= TTL_SECONDS[self.ttl]
 
-
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """The candidates marked, with their lifetimes; the position read from the cache; the average saving."""
 
     marked: tuple[tuple[Candidate, Ttl], ...]
@@ -45,27 +41,35 @@ class Choice:
     saving: float
 
 
-def choose(candidates: Sequence[Candidate], rules: ModelRules, alive: Mapping[int, int]) -> Choice:
-    """The best breakpoints among candidates in order of position; ``alive``: position -> tokens of live entries.
+def choose(
+    candidates: Sequence[Candidate], rules: ModelRules, alive: Sequence[int], tokens: Callable[[int], int]
+) -> Choice:
+    """The best breakpoints among candidates in order of position; ``alive``: positions of live entries, deepest first.
 
-    Without a way to the deepest live entry, the best with an anchor there is compared: what reading it saves
-    now against what the slot would save on average. Places left over go to the ends of system and tools.
+    ``tokens`` gives the tokens of a prefix by its position. Without a way to the deepest live entry, the best with an
+    anchor there is compared: what reading it saves now against what the slot would save on average. Places left over
+    go to the ends of system and tools.
     """
     best = _best(candidates, rules, alive)
-    deepest = max(alive, default=0)
     if best is None:
         return Choice((), 0, 0.0)
+    deepest = alive[0] if alive else 0
     if deepest > best.read:
-        anchored = _best(_with_anchor(candidates, deepest, alive[deepest]), rules, alive)
-        gain = (1 - rules.read) * (alive[deepest] - alive.get(best.read, 0))
+        anchored = _best(_with_anchor(candidates, deepest, tokens(deepest)), rules, alive)
+        gain = (1 - rules.read) * (tokens(deepest) - tokens(best.read))
         if anchored is not None and anchored.read == deepest and anchored.saving + gain > best.saving:
             best = anchored
-    return replace(best, marked=_with_spares(best.marked, candidates))
+    marked = _with_spares(best.marked, candidates)
+    return Choice(_with_hours(marked, tokens(best.read), rules), best.read, best.saving)
 
 
-def reachable(marked: Sequence[int], alive: Mapping[int, int]) -> int:
-    """The deepest live position that one of the marked positions sees; 0 for none."""
-    return max((entry for entry in alive if any(0 <= mark - entry < LOOKBACK_POSITIONS for mark in marked)), default=0)
+def reachable(marked: Sequence[int], alive: Sequence[int]) -> int:
+    """The deepest live position that one of the marked positions sees; 0 for none. ``alive``: deepest first."""
+    for entry in alive:
+        for mark in marked:
+            if 0 <= mark - entry < LOOKBACK_POSITIONS:
+                return entry
+    return 0
 
 
 def bill(marked: Sequence[tuple[int, Ttl]], read: int, total: int, rules: ModelRules, saving: float = 0.0) -> Expected:
@@ -74,13 +78,16 @@ def bill(marked: Sequence[tuple[int, Ttl]], read: int, total: int, rules: ModelR
     The documented arithmetic: read up to the hit; from there to the last one-hour breakpoint a one-hour write;
     from there to the last breakpoint a five-minute write; the rest at the base price.
     """
-    hour = max([read, *(tokens for tokens, ttl in marked if ttl == "1h")])
-    last = max([hour, *(tokens for tokens, _ in marked)])
+    hour = last = read
+    for tokens, ttl in marked:
+        last = max(last, tokens)
+        if ttl == "1h":
+            hour = max(hour, tokens)
     cost = rules.read * read + rules.write_1h * (hour - read) + rules.write_5m * (last - hour) + (total - last)
     return Expected(read, last - hour, hour - read, total - last, cost, saving)
 
 
-def _best(candidates: Sequence[Candidate], rules: ModelRules, alive: Mapping[int, int]) -> Choice | None:
+def _best(candidates: Sequence[Candidate], rules: ModelRules, alive: Sequence[int]) -> Choice | None:
     boundaries = [candidate.boundary for candidate in candidates]
     kept = distinct(boundaries)
     try:
@@ -89,6 +96,33 @@ def _best(candidates: Sequence[Candidate], rules: ModelRules, alive: Mapping[int
         return None
     marked = tuple((candidates[kept[i]], ttl) for i, ttl in marks)
     return Choice(marked, reachable([candidate.position for candidate, _ in marked], alive), saving)
+
+
+def _with_hours(
+    marked: tuple[tuple[Candidate, Ttl], ...], read: int, rules: ModelRules
+) -> tuple[tuple[Candidate, Ttl], ...]:
+    """The marks with an hour for as many of the five-minute ones as it pays for now, from the front.
+
+    ``marks.py`` compares lifetimes as if each were kept on every request. This request can do better: it writes only
+    what lies behind its hit (``read`` tokens), so an hour for the whole prefix costs (w_1h - w_5m) times the new
+    tokens. It is worth (p60 - p5) * D per token of the span: the next request comes after five minutes but within the
+    hour, and is spared D = (w_5m - r) / (1 + p5 - p60), a miss against a hit when every hit can buy the hour again.
+    """
+    first = next((i for i, (_, ttl) in enumerate(marked) if ttl == "5m"), len(marked))
+    before = marked[first - 1][0].boundary.tokens if first else 0.0
+    gain, best, upto = 0.0, 0.0, first
+    for i, (candidate, _) in enumerate(marked[first:], first):
+        here = candidate.boundary
+        if here.ttl == "5m":
+            break
+        late = here.p60 - here.p5
+        if here.tokens > read:  # an entry that is alive keeps its lifetime
+            gain += (here.tokens - before) * late * (rules.write_5m - rules.read) / (1 - late)
+            gain -= CLEARLY * (here.tokens - max(before, read)) * (rules.write_1h - rules.write_5m)
+        if gain > best:
+            best, upto = gain, i + 1
+        before = here.tokens
+    return tuple((candidate, "1h" if i < upto else ttl) for i, (candidate, ttl) in enumerate(marked))
 
 
 def _with_spares(
@@ -115,7 +149,7 @@ def _with_anchor(candidates: Sequence[Candidate], position: int, tokens: int) ->
     """The candidates with a forced one at the position; as likely to survive as the next deeper one there is."""
     if any(candidate.position == position for candidate in candidates):
         return [
-            replace(candidate, boundary=replace(candidate.boundary, forced=True))
+            candidate._replace(boundary=candidate.boundary._replace(forced=True))
             if candidate.position == position
             else candidate
             for candidate in candidates

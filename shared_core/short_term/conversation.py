@@ -1,34 +1,21 @@
-"""What is known of a conversation and of its scope, and one step of it: follow, offer candidates, decide, commit.
-
-The state behind ``planner.py``; the lock is there. A position counts the blocks of the whole prompt up to a
-boundary, a depth only those of the messages.
-"""
+"""What is known of a conversation and of its scope between two requests. The state behind ``planner.py``; the lock is there."""
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from shared_core.messages import Message
-from shared_core.short_term.blocks import Piece, Reader, ttl_of
-from shared_core.short_term.choice import Candidate, Choice, Entry, choose, settled
+from shared_core.short_term.blocks import Reader
+from shared_core.short_term.choice import Entry
 from shared_core.short_term.head import Head, head_of
-from shared_core.short_term.marks import Boundary
-from shared_core.short_term.plan import Breakpoint
-from shared_core.short_term.rules import MOST_BREAKPOINTS, SETTING_LEVELS, ModelRules, Ttl
+from shared_core.short_term.rules import SETTING_LEVELS
 from shared_core.short_term.survival import Odds, Role, Uses
-from shared_core.short_term.tape import Spoken, Tape, exact
+from shared_core.short_term.tape import Tape, exact
 
-MARGIN = 1.15
-"""How far the estimate of a prefix must be above the model's minimum before a breakpoint of ours is put there."""
-CAUTION = 0.006
-"""Taken off the probability of the hour: its dear write is paid at once, so a gain within the error of the estimate is none."""
-_MOST_ENTRIES = 4096
 _DIVERGENCES = 16
-_SMOOTHING = 0.2
-_MOVING = ("tail", "stable", "after")
 
 
 class Shared:
@@ -74,255 +61,9 @@ class Conversation:
             ]
             own = read.content("system", system, called_by_code=set())
             if led and own:
-                own = tuple(_unbare(piece) for piece in own)
-            pieces = (*own, *(_unbare(piece) for piece in led))
+                own = tuple(replace(piece, bare=False) for piece in own)
+            pieces = (*own, *(replace(piece, bare=False) for piece in led))
             head = head_of(tuple(read.tools(tools or ())), pieces, settings)
             self._raw_head, self._led = exact(given), len(led)
             return head, self._led
         return self.head, self._led
-
-
-class Step:
-    """One request of a conversation at one moment."""
-
-    def __init__(
-        self,
-        talk: Conversation,
-        shared: Shared,
-        head: Head,
-        *,
-        key: Hashable,
-        now: float,
-        rules: ModelRules,
-        ratio: float,
-    ) -> None:
-        self.talk, self.shared, self.head, self.rules = talk, shared, head, rules
-        self._key, self._now, self._ratio = key, now, ratio
-        self._kept, self._growth = -1, 0.0
-        self._depths: dict[Role, int] = {}
-        self._candidates: dict[int, Candidate] = {}
-
-    @property
-    def blocks(self) -> int:
-        """How many blocks the prompt has."""
-        return self.head.blocks + len(self.talk.tape)
-
-    def tokens(self, position: int) -> int:
-        """Tokens of the prompt's first ``position`` blocks, as estimated and corrected by earlier usage."""
-        static = self.head.blocks
-        known = (
-            self.head.tokens[position]
-            if position <= static
-            else self.head.tokens[-1] + self.talk.tape.tokens[position - static]
-        )
-        return round(known * self._ratio)
-
-    def follow(self, messages: list[Message]) -> None:
-        """Take over the messages; settle what the last request left open; forget entries that are out of reach."""
-        talk, uses, tape = self.talk, self.shared.uses, self.talk.tape
-        uses.lapse(self._now)
-        before, pictures, first = len(tape), bool(tape.images), talk.head is None
-        kept = tape.follow(messages)
-        if talk.head is not None and talk.head is not self.head:
-            old, new = talk.head.digests.values(), set(self.head.digests.values())
-            uses.replaced([use for use in old if use not in new])
-            kept = kept if talk.head.identity == self.head.identity else -1
-        if bool(tape.images) != pictures and before:
-            kept = -1
-        if not first:
-            uses.settle(self._key, self._now, kept=kept)
-            if 0 < kept < before:
-                self.shared.divergences += [("tail", before - kept), ("head", kept)]
-        for use in self.head.digests.values():
-            uses.settle(use, self._now)
-            uses.open(use, self._now, {use[0]: 0}, self.shared.odds)
-        talk.head, self._kept = self.head, kept
-        talk.live = {d: entry for d, entry in talk.live.items() if d <= kept and entry.alive(self._now)}
-
-    def offer(self, volatile: int | None) -> None:
-        """Collect the boundaries worth considering; ``volatile`` is the depth at which the stable part ends."""
-        n = len(self.talk.tape)
-        self._grow(n if volatile is None else volatile)
-        for position, (role, _) in self.head.digests.items():
-            self._offer(position, role, self.shared.odds.of(role))
-        if volatile is not None and volatile < n:
-            self._offer_depth(("stable",), volatile)
-            self._offer_depth(("after", self._in_tool_loop()), n)
-        else:
-            self._offer_depth(("tail", 0, self._in_tool_loop()), n)
-            self._offer_depth(("tail", 1, self._in_tool_loop()), n - 1)
-        seen = Counter(self.shared.divergences)
-        for role, times in seen.most_common(6):
-            if role[0] == "tail" and role[1] < n:  # type: ignore[operator]
-                self._offer_depth((*role, self._in_tool_loop()), n - role[1])  # type: ignore[operator]
-            elif role[0] == "head" and times > 1 and role[1] < n:  # type: ignore[operator]
-                self._offer_depth(role, role[1])  # type: ignore[arg-type]
-
-    def decide(self, automatic: Any, *, explicit_only: bool) -> tuple[Choice, tuple[Breakpoint, ...], tuple[str, ...]]:
-        """Choose among the candidates, the caller's breakpoints first; the choice, its breakpoints, and notes."""
-        notes: list[str] = []
-        callers = self._callers(notes)
-        alone = self._automatic(automatic, callers, notes)
-        if alone is not None:
-            if len(callers) >= MOST_BREAKPOINTS:
-                notes.append("the automatic breakpoint was left out: the caller's own take all four places")
-                alone = None
-            else:
-                callers = [*callers, alone]
-        asked, few = settled(callers)
-        if not few:
-            notes.append(f"of the caller's {len(asked)} breakpoints the most useful are kept: a request takes four")
-        for (position, ttl), (_, wanted) in zip(asked, callers, strict=True):
-            if ttl != wanted:
-                notes.append(f"the caller's 1h breakpoint after block {position} became 5m: an earlier one is 5m")
-            self._ask(position, ttl, forced=few, by="automatic" if alone == (position, wanted) else "caller")
-        ordered = sorted(self._candidates.values(), key=lambda candidate: candidate.position)
-        falling: list[Candidate] = []
-        p5 = p60 = 1.0
-        for candidate in ordered:
-            p5, p60 = min(p5, candidate.boundary.p5), min(p60, candidate.boundary.p60)
-            falling.append(replace(candidate, boundary=replace(candidate.boundary, p5=p5, p60=p60)))
-        choice = choose(falling, self.rules, {position: self.tokens(position) for position in self._alive()})
-        marks = tuple(self._breakpoint(candidate, ttl, explicit_only) for candidate, ttl in choice.marked)
-        return choice, marks, tuple(notes)
-
-    def commit(self, choice: Choice) -> None:
-        """Take the request for sent: its breakpoints are written or read now, and its prefixes are in use."""
-        alive = self._alive()
-        for candidate, ttl in choice.marked:
-            known = alive.get(candidate.position)
-            kept: Ttl = ttl if known is None else known.ttl
-            if known is None and candidate.position < choice.read and alive[choice.read].ttl == "5m":
-                kept = "5m"
-            self._enter(candidate.position, Entry(kept, self._now))
-        if choice.read:
-            self._enter(choice.read, Entry(alive[choice.read].ttl, self._now))
-        self.shared.uses.open(self._key, self._now, self._depths, self.talk.odds)
-
-    @property
-    def spoken(self) -> tuple[Spoken, ...]:
-        """The messages as they stand now."""
-        return tuple(self.talk.tape.spoken)
-
-    def _grow(self, stable: int) -> None:
-        """By how many tokens the stable part grew since the last request; what is usual in the scope, if that is unknown."""
-        if self._kept <= 0:
-            self._growth = min(self.shared.growth, self.tokens(self.blocks) - self.tokens(self.head.blocks))
-            return
-        tokens = self.talk.tape.tokens
-        self._growth = max(tokens[stable] - tokens[min(self._kept, stable)], 0) * self._ratio
-        self.shared.growth += _SMOOTHING * (self._growth - self.shared.growth)
-
-    # -- candidates ----------------------------------------------------------------------------------
-
-    def _offer_depth(self, role: Role, depth: int) -> None:
-        markable = self.talk.tape.markable
-        at = depth
-        while at > 0 and not markable[at - 1]:
-            at -= 1
-        if at > 0:
-            self._depths[role] = depth
-            self._offer(self.head.blocks + at, role, self.talk.odds.of(role))
-
-    def _offer(self, position: int, role: Role, odds: tuple[float, float]) -> None:
-        tokens = self.tokens(position)
-        margin = MARGIN if self._ratio == 1.0 else 1.0
-        if tokens >= self.rules.min_tokens * margin:
-            fresh = self._growth if role[0] in _MOVING else 0.0
-            p5, p60 = odds[0], max(odds[1] - CAUTION, odds[0])
-            self._candidates.setdefault(position, Candidate(position, Boundary(tokens, p5, p60, fresh), str(role[0])))
-
-    def _ask(self, position: int, ttl: Ttl, *, forced: bool, by: str) -> None:
-        known = self._candidates.get(position)
-        if known is None:
-            deeper = min((p for p in self._candidates if p > position), default=None)
-            nearest = deeper if deeper is not None else max(self._candidates, default=None)
-            odds = (0.5, 0.5) if nearest is None else _odds(self._candidates[nearest])
-        else:
-            odds = _odds(known)
-        fresh = 0.0 if known is None else known.boundary.fresh
-        self._candidates[position] = Candidate(position, Boundary(self.tokens(position), *odds, fresh, forced, ttl), by)
-
-    def _callers(self, notes: list[str]) -> list[tuple[int, Ttl]]:
-        static = self.head.blocks
-        wanted = list(self.head.callers)
-        wanted += [(static + block + 1, ttl) for block, ttl in sorted(self.talk.tape.callers.items())]
-        kept: list[tuple[int, Ttl]] = []
-        for position, ttl in wanted:
-            if not self._piece(position - 1).markable:
-                notes.append(
-                    f"the caller's breakpoint after block {position} was left out: the provider refuses it there"
-                )
-            elif self.tokens(position) < self.rules.min_tokens:
-                notes.append(
-                    f"the caller's breakpoint after block {position} was left out: about {self.tokens(position)} tokens "
-                    f"are below the model's minimum of {self.rules.min_tokens}"
-                )
-            else:
-                kept.append((position, ttl))
-        return kept
-
-    def _automatic(self, given: Any, callers: Sequence[tuple[int, Ttl]], notes: list[str]) -> tuple[int, Ttl] | None:
-        ttl = ttl_of(given)
-        if given is None or ttl is None:
-            return None
-        position = next((p for p in range(self.blocks, 0, -1) if self._piece(p - 1).markable), 0)
-        if self.tokens(position) < self.rules.min_tokens:
-            notes.append("the automatic breakpoint was left out: the prompt is below the model's minimum")
-            return None
-        return None if any(position == p for p, _ in callers) else (position, ttl)
-
-    # -- what is where -------------------------------------------------------------------------------
-
-    def _alive(self) -> dict[int, Entry]:
-        alive = {self.head.blocks + depth: entry for depth, entry in self.talk.live.items()}
-        for position, (_, digest) in self.head.digests.items():
-            entry = self.shared.live.get(digest)
-            if entry is not None and entry.alive(self._now):
-                alive[position] = entry
-        return alive
-
-    def _enter(self, position: int, entry: Entry) -> None:
-        if position > self.head.blocks:
-            self.talk.live[position - self.head.blocks] = entry
-        elif position in self.head.digests:
-            digest = self.head.digests[position][1]
-            self.shared.live[digest] = entry
-            self.shared.live.move_to_end(digest)
-            while len(self.shared.live) > _MOST_ENTRIES:
-                self.shared.live.popitem(last=False)
-
-    def _piece(self, block: int) -> Piece:
-        static = self.head.blocks
-        return self.head.piece(block) if block < static else self.talk.tape.piece(block - static)
-
-    def _breakpoint(self, candidate: Candidate, ttl: Ttl, explicit_only: bool) -> Breakpoint:
-        here = candidate.boundary
-        survival = here.p60 if ttl == "1h" else here.p5
-        block, tools, static = candidate.position - 1, len(self.head.tools), self.head.blocks
-        by = "caller" if candidate.by == "automatic" and explicit_only else candidate.by
-        common = {
-            "position": candidate.position,
-            "tokens": int(here.tokens),
-            "ttl": ttl,
-            "survival": survival,
-            "by": by,
-        }
-        if block < tools:
-            return Breakpoint("tools", block, 0, **common)  # type: ignore[arg-type]
-        if block < static:
-            return Breakpoint("system", block - tools, 0, **common)  # type: ignore[arg-type]
-        message, place = self.talk.tape.place(block - static)
-        return Breakpoint("messages", message, place, **common)  # type: ignore[arg-type]
-
-    def _in_tool_loop(self) -> bool:
-        tape = self.talk.tape
-        return bool(tape) and tape.piece(len(tape) - 1).content.get("type") == "tool_result"
-
-
-def _odds(candidate: Candidate) -> tuple[float, float]:
-    return candidate.boundary.p5, candidate.boundary.p60
-
-
-def _unbare(piece: Piece) -> Piece:
-    return Piece(piece.content, piece.digest, piece.tokens, piece.markable, False, piece.ttl, piece.image)

@@ -9,26 +9,13 @@ if TYPE_CHECKING:
     from shared_core.short_term.plan import Plan
 
 _COLOURS = {"tools": "#8fb8de", "system": "#b6d7a8", "messages": "#f0d9a8"}
-_MOST_DRAWN = 200
+_WIDTH, _HEIGHT = 1000, 30
+_THINNEST = 2.5
+"""Strips narrower than this are drawn together with the next ones: a prompt may have thousands of blocks."""
 
 
 def plan_html(plan: Plan) -> str:
-    """The prompt as a strip of blocks, as wide as their tokens, with the breakpoints and their survival beneath."""
-    pieces = plan.parts.pieces()
-    marks = {mark.position: mark for mark in plan.breakpoints}
-    last = max(marks, default=0)
-    cells = []
-    for position, (level, piece) in enumerate(pieces, 1):
-        mark = marks.get(position)
-        if len(pieces) > _MOST_DRAWN and mark is None and position % (len(pieces) // _MOST_DRAWN + 1):
-            continue
-        edge = "3px solid #c0392b" if mark else "1px solid #fff"
-        faded = "" if position <= last else "opacity:.45;"
-        title = f"{level} block {position}: about {piece.tokens} tokens"
-        cells.append(
-            f'<div title="{escape(title)}" style="flex:{max(piece.tokens, 1)} 1 2px;height:28px;{faded}'
-            f'background:{_COLOURS[level]};border-right:{edge}"></div>'
-        )
+    """The prompt as a strip of blocks, as wide as their tokens, with the breakpoints, their lifetime and survival beneath."""
     rows = [
         (mark.by, f"{mark.level}[{mark.index}]", mark.position, mark.tokens, mark.ttl, f"{mark.survival:.2f}")
         for mark in plan.breakpoints
@@ -40,10 +27,45 @@ def plan_html(plan: Plan) -> str:
     )
     notes = "".join(f"<li>{escape(note)}</li>" for note in plan.notes)
     return (
-        f'<div>{summary}<div style="display:flex;width:100%;margin:6px 0">{"".join(cells)}</div>'
+        f"<div>{summary}<br>{_strip(plan)}"
         + _table(("breakpoint", "block", "position", "tokens", "lifetime", "survival"), rows)
         + (f"<ul>{notes}</ul>" if notes else "")
         + "</div>"
+    )
+
+
+def _strip(plan: Plan) -> str:
+    pieces = plan.parts.pieces()
+    marks = {mark.position: mark for mark in plan.breakpoints}
+    last, whole = max(marks, default=0), max(sum(piece.tokens for _, piece in pieces), 1)
+    drawn: list[str] = []
+    labels: list[str] = []
+    start, done, first = 0.0, 0, 1
+    for position, (level, piece) in enumerate(pieces, 1):
+        done += piece.tokens
+        x = _WIDTH * done / whole
+        following = pieces[position][0] if position < len(pieces) else None
+        if x - start < _THINNEST and position not in marks and following == level:
+            continue
+        blocks = f"block {position}" if first == position else f"blocks {first} to {position}"
+        drawn.append(
+            f'<rect x="{start:.1f}" width="{max(x - start, 0.3):.1f}" height="{_HEIGHT}" fill="{_COLOURS[level]}" '
+            f'stroke="#fff" stroke-width=".5" opacity="{1 if position <= last else 0.45}">'
+            f"<title>{escape(level)}, {blocks}: about {done} tokens up to here</title></rect>"
+        )
+        start, first = x, position + 1
+        mark = marks.get(position)
+        if mark is not None:
+            y = _HEIGHT + 14 + 13 * (len(labels) % 4)
+            drawn.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="-3" y2="{y}" stroke="#c0392b" stroke-width="2"/>')
+            labels.append(
+                f'<text x="{x:.1f}" y="{y}" dx="{-4 if x > _WIDTH / 2 else 4}" font-size="12" fill="#c0392b" '
+                f'text-anchor="{"end" if x > _WIDTH / 2 else "start"}">{escape(mark.by)} {mark.ttl} {mark.survival:.2f}</text>'
+            )
+    height = _HEIGHT + 20 + 13 * min(len(labels), 4)
+    return (
+        f'<svg viewBox="-2 -4 {_WIDTH + 4} {height}" style="width:100%;max-width:{_WIDTH}px;background:#fff" '
+        f'font-family="sans-serif">{"".join(drawn)}{"".join(labels)}</svg>'
     )
 
 

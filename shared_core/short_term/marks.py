@@ -16,10 +16,8 @@ on the deepest boundary with P > (w - 1) / (w - r), and inner marks where P drop
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from shared_core.short_term.rules import MOST_BREAKPOINTS, ModelRules, Ttl
 
@@ -27,8 +25,7 @@ _TTLS: Final[tuple[Ttl, Ttl]] = ("1h", "5m")
 Marks = tuple[tuple[int, Ttl], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Boundary:
+class Boundary(NamedTuple):
     """A place where a prefix may end: its tokens, and how likely it is found again within 5 minutes and 1 hour.
 
     ``fresh``: tokens by which this prefix grows per request, 0 for a boundary that stays where it is. ``forced``: a mark stands here whatever it is worth; ``ttl``: and only with this lifetime.
@@ -40,18 +37,6 @@ class Boundary:
     fresh: float = 0.0
     forced: bool = False
     ttl: Ttl | None = None
-
-
-def worth(before: Boundary | None, before_ttl: Ttl, here: Boundary, ttl: Ttl, rules: ModelRules) -> float:
-    """What marking ``here`` saves per request, in base input tokens, when the mark before it is ``before`` (None: none)."""
-    tokens, fresh, w = here.tokens, here.fresh, rules.write(ttl)
-    again = w
-    if before is not None:
-        tokens, fresh = tokens - before.tokens, fresh - before.fresh
-        if before.fresh:
-            again = rules.write(before_ttl)
-    p = here.p60 if ttl == "1h" else here.p5
-    return tokens * ((again - rules.read) * p - (w - 1)) - fresh * (w - 1)
 
 
 def best_marks(
@@ -66,31 +51,37 @@ def best_marks(
     forced_before = [-1] * (n + 1)
     for j in range(n):
         forced_before[j + 1] = j if boundaries[j].forced else forced_before[j]
-    allowed = [[then for then in (0, 1) if b.ttl is None or b.ttl == _TTLS[then]] for b in boundaries]
-    gains: dict[tuple[int, int, int, int], float] = {}
-    # A state is (index of the last mark, its lifetime: 0 for 1h, 1 for 5m); -1 is no mark yet. Each knows the best
-    # saving that ends there and the state before it.
+    # A state is one more mark: (index, lifetime: 0 for 1h, 1 for 5m); (-1, 0) is no mark yet. From each, the states it
+    # can lead to and what the mark there is worth: the formula's term, on what the two marks enclose.
+    r, writes = rules.read, (rules.write_1h, rules.write_5m)
+    none = ((-1, 0), 0.0, 0.0, 0.0, 0.0)
+    states = [none] + [
+        ((j, k), here.tokens, here.fresh, here.p5 if k else here.p60, writes[k])
+        for j, here in enumerate(boundaries)
+        for k in (0, 1)
+        if here.ttl is None or here.ttl == _TTLS[k]
+    ]
+    ways: dict[tuple[int, int], list[tuple[tuple[int, int], float]]] = {}
+    for at, (state, tokens_before, fresh_before, _, w_before) in enumerate(states):
+        onward = ways[state] = []
+        for there, tokens, fresh, p, w in states[at + 1 :]:
+            j, then = there
+            if j > state[0] and then >= state[1] and forced_before[j] <= state[0]:
+                again = w_before if fresh_before else w
+                gain = (tokens - tokens_before) * ((again - r) * p - w + 1) - (fresh - fresh_before) * (w - 1)
+                onward.append((there, gain))
+    # Each state reached knows the best saving that ends there and the state before it.
     reached: dict[tuple[int, int], float] = {(-1, 0): 0.0}
     trail: list[dict[tuple[int, int], tuple[int, int]]] = []
     best: tuple[float, int, tuple[int, int]] | None = (0.0, 0, (-1, 0)) if forced_before[n] < 0 else None
-    for slot in range(slots):
+    for slot in range(min(slots, n)):
         further: dict[tuple[int, int], float] = {}
         come_from: dict[tuple[int, int], tuple[int, int]] = {}
-        for (i, phase), saved in reached.items():
-            before = boundaries[i] if i >= 0 else None
-            for j in range(i + 1, n):
-                if forced_before[j] > i:
-                    break
-                for then in allowed[j]:
-                    if then < phase:
-                        continue
-                    gain = gains.get((i, phase, j, then))
-                    if gain is None:
-                        gain = worth(before, _TTLS[phase], boundaries[j], _TTLS[then], rules)
-                        gains[i, phase, j, then] = gain
-                    if saved + gain > further.get((j, then), -math.inf):
-                        further[j, then] = saved + gain
-                        come_from[j, then] = (i, phase)
+        for state, saved in reached.items():
+            for there, gain in ways[state]:
+                if there not in further or saved + gain > further[there]:
+                    further[there] = saved + gain
+                    come_from[there] = state
         trail.append(come_from)
         for state, saved in further.items():
             if state[0] >= forced_before[n] and (best is None or saved > best[0]):

@@ -48,6 +48,6 @@ def plain_plan(
     kept = tuple(reader.tools(tools or ()))
     own = reader.content("system", system, called_by_code=called)
     total = sum(piece.tokens for piece in (*kept, *own, *(p for s in spoken for p in s.pieces)))
-    parts = Parts(kept, own, tuple(spoken), frozenset({"tools"} if tools is not None else ()))
+    parts = Parts(kept, own, spoken, [s.wire for s in spoken], len(spoken), tools is not None)
     sent = {name: copied(value) for name, value in settings.items() if name != "cache_control"}
     return Plan(model, scope, session, (), Expected(0, 0, 0, total, float(total), 0.0), rules, (), parts, sent)

@@ -5,13 +5,13 @@ Records only; ``planner.py`` makes them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from shared_core.messages import Message
-from shared_core.short_term.blocks import Piece, copied
+from shared_core.short_term.blocks import Piece, block_copy, copied
 from shared_core.short_term.rules import Level, ModelRules, Ttl
 from shared_core.short_term.tape import Spoken
 
@@ -65,12 +65,22 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The canonical content a plan stands on, shared by the plans of a conversation and never handed out."""
+    """The canonical content a plan stands on, shared by the plans of a conversation and never handed out.
+
+    ``log`` and ``wires`` may have grown since; the first ``count`` of each are this plan's. Building a plan copies neither.
+    """
 
     tools: tuple[Piece, ...]
     system: tuple[Piece, ...]
-    spoken: tuple[Spoken, ...]
-    given: frozenset[str]
+    log: Sequence[Spoken]
+    wires: Sequence[Message]
+    count: int
+    tools_given: bool
+
+    @property
+    def spoken(self) -> Sequence[Spoken]:
+        """The messages of this plan."""
+        return self.log[: self.count]
 
     def pieces(self) -> list[tuple[Level, Piece]]:
         """Every block of the prompt in order, with its level."""
@@ -98,23 +108,47 @@ class Plan:
     @cached_property
     def request(self) -> dict[str, Any]:
         """The keyword arguments of ``messages.create`` as plain dicts, built on first use, without the caller's objects."""
-        marks: dict[tuple[Level, int], dict[int, Ttl]] = {}
+        shared = self.sendable
+        request: dict[str, Any] = copied({name: value for name, value in shared.items() if name != "messages"})
+        marked = {mark.index for mark in self.breakpoints if mark.level == "messages"}
+        request["messages"] = [
+            copied(shared["messages"][i])
+            if i in marked
+            else spoken.with_content([block_copy(piece) for piece in spoken.pieces])
+            for i, spoken in enumerate(self.parts.spoken)
+        ]
+        return {name: request[name] for name in shared}
+
+    @cached_property
+    def sendable(self) -> dict[str, Any]:
+        """``request`` without the copying: to send or to serialise, never to change.
+
+        Only what carries a breakpoint is this plan's own; the rest belongs to the conversation, and a change in it
+        would go into every later request. A client that takes its arguments to bytes needs no copy of them.
+        """
+        parts = self.parts
+        on: dict[tuple[Level, int], dict[int, Ttl]] = {}
         for mark in self.breakpoints:
             if mark.by != "automatic":
-                marks.setdefault((mark.level, mark.index), {})[mark.block] = mark.ttl
+                on.setdefault((mark.level, mark.index), {})[mark.block] = mark.ttl
         request: dict[str, Any] = {"model": self.model}
-        if "tools" in self.parts.given:
+        if parts.tools_given:
             request["tools"] = [
-                _marked(piece, marks.get(("tools", i), {}).get(0)) for i, piece in enumerate(self.parts.tools)
+                _marked(piece, on.get(("tools", i), _NONE).get(0)) for i, piece in enumerate(parts.tools)
             ]
-        if self.parts.system:
-            on = {i: ttl for i in range(len(self.parts.system)) for ttl in marks.get(("system", i), {}).values()}
-            request["system"] = _content(self.parts.system, on)
-        request["messages"] = [
-            _message(spoken, marks.get(("messages", i), _NONE)) for i, spoken in enumerate(self.parts.spoken)
-        ]
-        request |= {name: copied(value) for name, value in self.settings.items()}
-        return request
+        if parts.system:
+            ttls = [on.get(("system", i), _NONE).get(0) for i in range(len(parts.system))]
+            bare = len(ttls) == 1 and parts.system[0].bare and ttls[0] is None
+            blocks = [_marked(piece, ttl) for piece, ttl in zip(parts.system, ttls, strict=True)]
+            request["system"] = blocks[0]["text"] if bare else blocks
+        messages = list(parts.wires[: parts.count])
+        for (level, i), ttls_of in on.items():
+            if level == "messages":
+                spoken = parts.log[i]
+                content = [_marked(piece, ttls_of.get(place)) for place, piece in enumerate(spoken.pieces)]
+                messages[i] = spoken.with_content(content, as_list=True)
+        request["messages"] = messages
+        return {**request, **self.settings}
 
     def _repr_html_(self) -> str:
         from shared_core.short_term.html import plan_html  # noqa: PLC0415 - only a notebook draws
@@ -125,21 +159,8 @@ class Plan:
 _NONE: dict[int, Ttl] = {}
 
 
-def _message(spoken: Spoken, on: Mapping[int, Ttl]) -> Message:
-    message = copied(spoken.extra)
-    if spoken.given:
-        message["content"] = _content(spoken.pieces, on)
-    return message  # type: ignore[no-any-return]
-
-
-def _content(pieces: tuple[Piece, ...], on: Mapping[int, Ttl]) -> Any:
-    if len(pieces) == 1 and pieces[0].bare and not on:
-        return pieces[0].content["text"]
-    return [_marked(piece, on.get(i)) for i, piece in enumerate(pieces)]
-
-
 def _marked(piece: Piece, ttl: Ttl | None) -> dict[str, Any]:
-    block: dict[str, Any] = copied(piece.content)
-    if ttl is not None:
-        block["cache_control"] = {"type": "ephemeral", "ttl": ttl}
-    return block
+    """The block itself, or with a breakpoint a copy of its top."""
+    if ttl is None:
+        return piece.content  # type: ignore[no-any-return]
+    return {**piece.content, "cache_control": {"type": "ephemeral", "ttl": ttl}}

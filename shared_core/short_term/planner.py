@@ -19,12 +19,13 @@ from shared_core.messages import Message, is_system, text_of
 from shared_core.settings import Settings
 from shared_core.short_term.blocks import Reader, copied
 from shared_core.short_term.choice import bill
-from shared_core.short_term.conversation import Conversation, Shared, Step
+from shared_core.short_term.conversation import Conversation, Shared
 from shared_core.short_term.explain import Explanation, explain
 from shared_core.short_term.ledger import Ledger
 from shared_core.short_term.plain import plain_plan
 from shared_core.short_term.plan import Parts, Plan
 from shared_core.short_term.rules import RULES, ModelRules, is_anthropic, is_bedrock, rules_for
+from shared_core.short_term.step import Step
 
 _MOST_CONVERSATIONS = 256
 T = TypeVar("T")
@@ -81,10 +82,11 @@ class Prompts:
         at = self._clock() if now is None else arguments.instant("now", now)
         if isinstance(messages, str | Mapping):
             raise InvalidInput(f"messages: expected a list of messages, got {type(messages).__name__}")
-        listed = list(messages)
+        listed = messages if isinstance(messages, list) else list(messages)
+        rules = rules_for(model, self.rules)
         plain = partial(
             plain_plan, model=model, messages=listed, system=system, tools=tools, session=session, scope=chosen,
-            settings=settings, rules=rules_for(model, self.rules), reader=self._reader,
+            settings=settings, rules=rules, reader=self._reader,
         )  # fmt: skip
         if not is_anthropic(model) or any(isinstance(tool, Mapping) and "function" in tool for tool in tools or ()):
             return plain()
@@ -93,14 +95,13 @@ class Prompts:
             len(listed),
         )
         named = session if session is not None else ("first", _opening(listed, leading))
-        rules = rules_for(model, self.rules)
         with self._lock:
             shared = _recent(self._shared, (chosen, model), Shared)
             key = (chosen, model, named)
             talk = _recent(self._talks, key, lambda: Conversation(self._reader, shared.odds))
             head, led = talk.read_head(tools, system, listed[:leading], settings)
             step = Step(talk, shared, head, key=key, now=at, rules=rules, ratio=self.ledger.ratio(model))
-            step.follow(listed[leading:])
+            step.follow(listed[leading:] if leading else listed)
             if talk.tape.foreign:
                 return plain()
             step.offer(_depth(volatile, led, len(talk.tape)))
@@ -108,7 +109,8 @@ class Prompts:
             step.commit(choice)
             ends = [(mark.tokens, mark.ttl) for mark in marks]
             expected = bill(ends, step.tokens(choice.read), step.tokens(step.blocks), rules, choice.saving)
-            parts = Parts(head.tools, head.system, step.spoken, frozenset({"tools"} if tools is not None else ()))
+            tape = talk.tape
+            parts = Parts(head.tools, head.system, tape.spoken, tape.wires, len(tape.spoken), tools is not None)
         sent = {name: copied(value) for name, value in settings.items() if name != "cache_control"}
         for mark in marks:
             if mark.by == "automatic":

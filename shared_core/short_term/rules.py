@@ -115,8 +115,8 @@ def rules_for(model: str, table: Mapping[str, ModelRules] = RULES) -> ModelRules
     Dates, regions and clouds around a name do not matter; another version number does: ``claude-fable-5-2``
     is not ``claude-fable-5``.
     """
-    named = [name for name in table if _pattern(name).search(model)]
-    return table[max(named, key=len)] if named else UNKNOWN
+    name = _row(model, tuple(table))
+    return UNKNOWN if name is None else table[name]
 
 
 def is_anthropic(model: str) -> bool:
@@ -139,6 +139,11 @@ def level_settings(settings: Mapping[str, Any], level: Level) -> dict[str, Any]:
         for name, first in SETTING_LEVELS.items()
         if first == level and settings.get(name) is not None
     }
+
+
+@lru_cache(maxsize=512)
+def _row(model: str, names: tuple[str, ...]) -> str | None:
+    return max((name for name in names if _pattern(name).search(model)), key=len, default=None)
 
 
 @lru_cache(maxsize=512)

@@ -52,7 +52,10 @@ class Odds:
 
     def settle(self, role: Role, horizon: int, *, survived: bool) -> None:
         """Count one use that reached this age, here and in the parent."""
-        tally = self._tallies.setdefault(role, [[0.0, 0.0] for _ in HORIZONS])[horizon]
+        tallies = self._tallies.get(role)
+        if tallies is None:
+            tallies = self._tallies[role] = [[0.0, 0.0] for _ in HORIZONS]
+        tally = tallies[horizon]
         tally[0] = tally[0] * FADE + 1.0
         tally[1] = tally[1] * FADE + survived
         if self._parent is not None:
@@ -70,11 +73,11 @@ class Odds:
 
     def of(self, role: Role) -> tuple[float, float]:
         """The probabilities that a prefix of this role is found again within 5 minutes and within 1 hour."""
-        hazards = self.hazards(role)
-        lost = 1.0
-        for hazard in hazards:
+        first, *later = self.hazards(role)
+        lost = 1.0 - first
+        for hazard in later:
             lost *= 1.0 - hazard
-        return hazards[0], max(1.0 - lost, hazards[0])
+        return first, max(1.0 - lost, first)
 
     def hazards(self, role: Role) -> list[float]:
         """Per age: of the uses that reached the age before, the share that came back until this one."""
@@ -83,16 +86,13 @@ class Odds:
             priors = self._parent.hazards(role)
             if tallies is None:
                 return priors
-            return [
-                (survived + BORROWED * prior) / (settled + BORROWED)
-                for (settled, survived), prior in zip(tallies, priors, strict=True)
-            ]
+            return [(s + BORROWED * prior) / (n + BORROWED) for (n, s), prior in zip(tallies, priors)]  # noqa: B905
         good, bad = _PRIORS.get(role[0], (1.0, 1.0))
-        counted = tallies if tallies is not None else [[0.0, 0.0] for _ in HORIZONS]
-        return [
-            (survived + (good if horizon == 0 else _LATE[0])) / (settled + (good + bad if horizon == 0 else sum(_LATE)))
-            for horizon, (settled, survived) in enumerate(counted)
-        ]
+        late, lost = _LATE
+        if tallies is None:
+            return [good / (good + bad)] + [late / (late + lost)] * (len(HORIZONS) - 1)
+        (settled, survived), *steps = tallies
+        return [(survived + good) / (settled + good + bad)] + [(s + late) / (n + late + lost) for n, s in steps]
 
 
 @dataclass(slots=True)
@@ -135,9 +135,8 @@ class Uses:
         use = self._open.pop(key, None)
         if use is None:
             return
-        gap = max(now - use.at, 0.0)
+        in_time = next((h for h, seconds in enumerate(HORIZONS) if now - use.at <= seconds), None)
         for role, depth in use.depths.items():
-            in_time = next((h for h, seconds in enumerate(HORIZONS) if gap <= seconds), None)
             survived = in_time is not None and (kept is None or depth <= kept)
             if use.early:
                 if survived:

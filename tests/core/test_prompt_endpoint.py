@@ -182,6 +182,100 @@ def test_everything_else_is_the_client_s_own(sdk, memory):
     assert memory.prompts.stats()["requests"] == 2
 
 
+HELLO = {"model": MODEL, "max_tokens": 10, "system": SYSTEM, "messages": [{"role": "user", "content": "Hi"}]}
+
+
+def marked(body):
+    return sum("cache_control" in block for block in body["system"])
+
+
+def test_raw_responses_are_planned_and_recorded(sdk, memory, endpoint):
+    """The response is the SDK's own, with its headers; its usage is in the ledger before anybody parses it."""
+    client = PromptCachedAnthropic(sdk, memory)
+    response = client.messages.with_raw_response.create(**HELLO, session="s")
+    assert memory.prompts.stats()["requests"] == 1
+    assert response.headers["request-id"] == "req_1"
+    assert type(response) is type(sdk.messages.with_raw_response.create(**HELLO))
+    assert response.parse().content[0].text == "Understood."
+    assert memory.prompts.stats()["requests"] == 1
+    assert marked(endpoint.requests[0]) == 1
+    assert "session" not in endpoint.requests[0]
+
+
+def test_a_raw_response_of_events_is_recorded_when_they_pass(sdk, memory):
+    """Its ``parse`` gives the SDK's stream."""
+    response = PromptCachedAnthropic(sdk, memory).messages.with_raw_response.create(**HELLO, stream=True)
+    assert response.status_code == 200
+    assert memory.prompts.stats()["requests"] == 0
+    assert [event.type for event in response.parse()][-1] == "message_stop"
+    assert memory.prompts.stats()["requests"] == 1
+
+
+@pytest.mark.parametrize(
+    ("take", "recorded"),
+    [
+        (lambda response: response.parse().content, 1),
+        (lambda response: response.parse(to=dict[str, object])["content"], 1),
+        (lambda response: response.json()["content"], 1),
+        (lambda response: response.read(), 1),
+        (lambda response: response.text(), 1),
+        (lambda response: (response.parse(), response.json(), response.read()), 1),
+        (lambda response: list(response.iter_bytes()), 0),
+        (lambda response: list(response.iter_lines()), 0),
+        (lambda response: response.headers["content-type"], 0),
+    ],
+    ids=["parse", "parse to", "json", "read", "text", "all", "bytes", "lines", "headers"],
+)
+def test_a_streaming_response_is_recorded_once_it_is_read_whole(sdk, memory, endpoint, take, recorded):
+    """Whoever iterates over the bytes gets them untouched, and nothing is recorded."""
+    with PromptCachedAnthropic(sdk, memory).messages.with_streaming_response.create(**HELLO) as response:
+        assert take(response)
+    assert memory.prompts.stats()["requests"] == recorded
+    assert marked(endpoint.requests[0]) == 1
+
+
+def test_a_streaming_response_of_events_is_recorded_when_they_pass(sdk, memory):
+    """Also through the beta resource, whose ``parse`` is planned as well."""
+    client = PromptCachedAnthropic(sdk, memory)
+    with client.beta.messages.with_streaming_response.create(**HELLO, stream=True) as response:
+        assert next(iter(response.parse())).type == "message_start"
+    assert memory.prompts.stats()["requests"] == 1
+
+
+async def test_the_asynchronous_client_s_raw_responses_are_planned_and_recorded(endpoint, memory):
+    """Raw, raw events, and a response still to be read."""
+    async with anthropic.AsyncAnthropic(base_url=endpoint.url, api_key="none", max_retries=0) as sdk:
+        messages = PromptCachedAnthropic(sdk, memory).messages
+        response = await messages.with_raw_response.create(**HELLO)
+        assert response.status_code == 200
+        assert memory.prompts.stats()["requests"] == 1
+        response = await messages.with_raw_response.create(**HELLO, stream=True)
+        events = response.parse()
+        events = await events if hasattr(events, "__await__") else events
+        assert next(iter([event.type async for event in events])) == "message_start"
+        assert memory.prompts.stats()["requests"] == 2
+        async with messages.with_streaming_response.create(**HELLO) as response:
+            assert (await response.json())["content"]
+            assert (await response.parse()).usage.cache_read_input_tokens > 1024
+        assert memory.prompts.stats()["requests"] == 3
+    assert [marked(body) for body in endpoint.requests] == [1, 1, 1]
+
+
+async def test_counting_tokens_is_the_client_s_own_in_every_form(endpoint, sdk, memory):
+    """Nothing is planned and nothing recorded: raw, beta, asynchronous, and the batches beside it."""
+    client, request = PromptCachedAnthropic(sdk, memory), {k: v for k, v in HELLO.items() if k != "max_tokens"}
+    plain = sdk.messages.count_tokens(**request).input_tokens
+    assert client.messages.count_tokens(**request).input_tokens == plain
+    assert client.beta.messages.count_tokens(**request).input_tokens == plain
+    assert client.messages.with_raw_response.count_tokens(**request).parse().input_tokens == plain
+    with client.messages.with_streaming_response.count_tokens(**request) as response:
+        assert response.parse().input_tokens == plain
+    async with anthropic.AsyncAnthropic(base_url=endpoint.url, api_key="none", max_retries=0) as other:
+        assert (await PromptCachedAnthropic(other, memory).messages.count_tokens(**request)).input_tokens == plain
+    assert client.messages.batches is sdk.messages.batches
+    assert memory.prompts.stats()["requests"] == 0
+
+
 def test_a_scope_is_required_and_a_client_is_a_client(sdk, clock):
     """The memory's rule for scopes holds; another object is refused with what to write."""
     client = PromptCachedAnthropic(sdk, Memory(clock, default=None))

@@ -3,6 +3,8 @@
 import copy
 import json
 import random
+import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -385,11 +387,26 @@ async def test_the_asynchronous_twins_answer_the_same(prompts):
 
 
 def test_a_plan_draws_itself_without_trusting_its_texts(prompts):
-    """Names are escaped; every breakpoint is in the table."""
+    """Names are escaped; every breakpoint is in the table, and in the strip with its lifetime and survival."""
     plan = prompts.plan(model="claude-<b>", system="word " * 6000, messages=[user("Hi")])
     drawn = plan._repr_html_()
     assert "<b>claude-&lt;b&gt;</b>" in drawn
     assert drawn.count("<tr>") == 1 + len(plan.breakpoints)
+    for mark in plan.breakpoints:
+        assert f">{mark.by} {mark.ttl} {mark.survival:.2f}</text>" in drawn
+    assert drawn.count("<rect") == 2
+
+
+def test_a_plan_of_thousands_of_blocks_is_drawn_small_and_whole(prompts):
+    """Thin blocks are drawn together: the strip begins at 0 and ends at its full width, without holes."""
+    messages = [user(blocks(*["so it goes"] * 50)) for _ in range(60)]
+    drawn = prompts.plan(model=MODEL, system=SYSTEM, messages=messages)._repr_html_()
+    spans = [(float(x), float(w)) for x, w in re.findall(r'<rect x="([\d.]+)" width="([\d.]+)"', drawn)]
+    assert len(spans) < 500
+    assert spans[0][0] == 0
+    assert sum(spans[-1]) == pytest.approx(1000, abs=0.2)
+    assert all(x + w == pytest.approx(after, abs=0.2) for (x, w), (after, _) in pairwise(spans))
+    assert "blocks 2 to" in drawn
 
 
 @pytest.mark.parametrize("block", [{"type": ["x"]}, {"type": {}}, {"type": "tool_result", "content": [7, None]}])

@@ -95,3 +95,24 @@ def test_a_conversation_starts_from_its_scope_and_departs_from_it():
 def test_a_clock_set_back_is_a_gap_of_nothing():
     """Ages are clamped at 0."""
     assert learn([-50]).of(ROLE)[0] == pytest.approx(2 / 3)
+
+
+def test_before_anything_is_seen_few_are_expected_back_late():
+    """Of the third of the systems that is late, one in 126 comes back in each of four steps."""
+    p5, p60 = Odds().of(("system", 0))
+    assert p5 == pytest.approx(2 / 3)
+    assert p60 == pytest.approx(1 - 1 / 3 * (1 - 0.02 / 2.52) ** 4)
+
+
+def an_hour_is_cheaper(odds, role):
+    """1.9 of p60 against 1.15 of p5 and the dearer write, 0.75."""
+    p5, p60 = odds.of(role)
+    return 1.9 * p60 - 1.15 * p5 > 0.75
+
+
+def test_nobody_buys_an_hour_before_late_returns_were_seen():
+    """Then a few are enough, and nights in between do not undo them."""
+    system = ("system", 0)
+    assert not an_hour_is_cheaper(Odds(), system)
+    assert not an_hour_is_cheaper(learn([10, 10, 30_000, 30_000], role=system), system)
+    assert an_hour_is_cheaper(learn([1000, 1000, 30_000, 1000, 1000, 1000], role=system), system)

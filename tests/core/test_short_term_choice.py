@@ -1,0 +1,82 @@
+"""One request's breakpoints: the hour where this request buys it for little, and the way to what is alive."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared_core.short_term.choice import Candidate, bill, choose, reachable
+from shared_core.short_term.marks import Boundary
+from shared_core.short_term.rules import RULES
+
+SONNET = RULES["claude-sonnet-5"]
+
+
+def prompt(late=0.05):
+    """System and tail: 2 000 and 12 000 tokens; in five minutes 0.99 and 0.85 come back, ``late`` more in the hour."""
+    return [
+        Candidate(1, Boundary(2000.0, 0.99, 0.99), "system"),
+        Candidate(9, Boundary(12_000.0, 0.85, 0.85 + late, fresh=200.0), "tail"),
+    ]
+
+
+def lifetimes(candidates, read):
+    """The lifetimes chosen when so many tokens are found."""
+    alive = {0: [], 2000: [1], 11_000: [8], 11_800: [8]}[read]
+    choice = choose(candidates, SONNET, alive, {0: 0, 1: 2000, 8: read, 9: 12_000}.__getitem__)
+    return [ttl for _, ttl in choice.marked]
+
+
+def test_an_hour_is_bought_when_only_the_new_tokens_pay_for_it():
+    """10 000 * 0.05 * 1.15 / 0.95 = 605 is more than one and a half times 200 * 0.75 = 150."""
+    assert lifetimes(prompt(), read=11_800) == ["1h", "1h"]
+
+
+@pytest.mark.parametrize(("late", "read"), [(0.05, 11_000), (0.05, 2000), (0.05, 0), (0.015, 11_800)])
+def test_no_hour_is_bought_when_it_is_not_clearly_worth_its_price(late, read):
+    """1 000 or more new tokens cost 750 or more; late returns of 1.5 % are worth 175, which is less than 225."""
+    assert lifetimes(prompt(late), read) == ["5m", "5m"]
+
+
+def test_the_caller_s_five_minutes_stay_and_end_the_hours_before_them():
+    """A lifetime the caller asked for is not changed, and nothing behind it may be longer."""
+    candidates = prompt()
+    candidates.insert(1, Candidate(5, Boundary(5000.0, 0.9, 0.9, forced=True, ttl="5m"), "caller"))
+    assert lifetimes(candidates, read=11_800) == ["5m", "5m", "5m"]
+
+
+odds = st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted)
+
+
+@given(st.lists(st.tuples(st.integers(100, 5000), odds, st.booleans()), min_size=1, max_size=6), st.integers(0, 6))
+@settings(max_examples=200, deadline=None)
+def test_lifetimes_never_grow_along_the_prompt_and_four_are_the_most(spans, read):
+    """Whatever is alive and however likely it is to come back."""
+    candidates, total, tokens = [], 0.0, {0: 0}
+    p5 = p60 = 1.0
+    for i, (span, (a, b), moves) in enumerate(spans, 1):
+        total += span
+        p5, p60 = min(p5, a), min(p60, b)
+        tokens[i] = total
+        by = "system" if i == 1 else "tail"
+        candidates.append(Candidate(i, Boundary(total, min(p5, p60), p60, fresh=50.0 if moves else 0.0), by))
+    alive = [min(read, len(spans))] if read else []
+    marked = choose(candidates, SONNET, alive, tokens.__getitem__).marked
+    chosen = [ttl for _, ttl in marked]
+    assert chosen == sorted(chosen)  # "1h" before "5m"
+    assert len(chosen) <= 4
+    assert [candidate.position for candidate, _ in marked] == sorted({candidate.position for candidate, _ in marked})
+
+
+def test_a_breakpoint_sees_nineteen_positions_back_and_the_deepest_counts():
+    """Of entries at 30, 12 and 11, one at 31 sees the first two."""
+    assert reachable([31], [30, 12, 11]) == 30
+    assert reachable([31], [12, 11]) == 12
+    assert reachable([31], [11]) == 0
+    assert reachable([], [11]) == 0
+
+
+def test_the_bill_is_the_documented_arithmetic():
+    """Read 1 000; a one-hour write to 3 000, a five-minute write to 4 500, 500 at the base price: 100 + 4 000 + 1 875 + 500."""
+    expected = bill([(3000, "1h"), (4500, "5m")], 1000, 5000, SONNET)
+    assert (expected.read, expected.written_1h, expected.written_5m, expected.uncached) == (1000, 2000, 1500, 500)
+    assert expected.cost == pytest.approx(6475)
