@@ -86,8 +86,9 @@ class TextVectors:
         if vectors is None or not lead:
             return None if vectors is None else vectors[0]
         both = vectors[0] + np.float32(ASKED_SHARE) * vectors[1]
-        length = np.sqrt(np.square(both).sum())
-        return both / length if length else both
+        length = float(np.linalg.norm(both))
+        unit: npt.NDArray[np.float32] = both / np.float32(length) if length else both
+        return unit
 
     def sound(self, raw: bytes) -> bytes | None:
         """Bytes from elsewhere if they could be this model's vectors, else None. Without a model all could be."""
