@@ -52,14 +52,14 @@ def token_vectors(count: int) -> Matrix:
     return unit
 
 
-def reduced(vectors: Matrix, dimension: int) -> Matrix:
-    """The coordinates along the strongest directions, [count, dimension]; signs are made definite."""
+def reduced(vectors: Matrix, dimension: int) -> tuple[Matrix, Matrix]:
+    """The coordinates along the strongest directions, [count, dimension], and these, [384, dimension]; signs are made definite."""
     rest = vectors - 0.5 * vectors.mean(axis=0)
     _, directions = np.linalg.eigh(rest.T @ rest)
     directions = directions[:, ::-1][:, :dimension]
     strongest = np.abs(directions).argmax(axis=0)
-    coordinates: Matrix = rest @ (directions * np.sign(directions[strongest, np.arange(dimension)]))
-    return coordinates
+    directions = directions * np.sign(directions[strongest, np.arange(dimension)])
+    return rest @ directions, directions
 
 
 def weights(tokens: list[str]) -> Matrix:
@@ -73,14 +73,20 @@ def weights(tokens: list[str]) -> Matrix:
     return weight
 
 
+def rounded(table: Matrix) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
+    """The rows in int8, and the float32 scale of each."""
+    scale = np.abs(table).max(axis=1) / 127
+    steps = table / np.where(scale > 0, scale, 1.0)[:, None]
+    return np.round(steps).astype(np.int8), scale.astype(np.float32)
+
+
 def main() -> None:
     """Write the table and print its SHA-256."""
     tokens = VOCAB.read_bytes().decode().removesuffix("\n").split("\n")
-    table = reduced(token_vectors(len(tokens)), static.DIMENSION) * weights(tokens)[:, None]
-    scale = np.abs(table).max(axis=1) / 127
-    steps = table / np.where(scale > 0, scale, 1.0)[:, None]
+    coordinates, _ = reduced(token_vectors(len(tokens)), static.DIMENSION)
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else static.TABLE
-    np.savez(target, rows=np.round(steps).astype(np.int8), scale=scale.astype(np.float32))
+    rows, scale = rounded(coordinates * weights(tokens)[:, None])
+    np.savez(target, rows=rows, scale=scale)
     sys.stdout.write(
         f"{target.name} {target.stat().st_size} bytes\n{hashlib.sha256(target.read_bytes()).hexdigest()}\n"
     )

@@ -66,10 +66,13 @@ def reads(embedder: Embedder, text: str) -> bool:
     of English, Chinese is a row of unknown tokens, and what it finds alike there is noise.
     """
     known = getattr(embedder, "scripts", None)
-    if known is None:
-        return True
+    return known is None or mostly_in(known, text)
+
+
+def mostly_in(scripts: frozenset[str], text: str) -> bool:
+    """Whether at least half of the text's letters are of these scripts; true of a text without letters."""
     letters = [unicodedata.name(ch, "?").split()[0] for ch in text if ch.isalpha()]
-    return 2 * sum(script in known for script in letters) >= len(letters)
+    return 2 * sum(script in scripts for script in letters) >= len(letters)
 
 
 def checked(raw: Any, count: int, *, dimension: int | None, source: str) -> Vectors:

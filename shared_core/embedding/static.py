@@ -1,7 +1,8 @@
 """A table of token vectors distilled from MiniLM: hundreds of times faster, and it knows words, not sentences.
 
-A text is the weighted mean of its tokens' vectors. Ships with this package (see NOTICE) and needs only
-numpy and ``tokenizers``. How the table was made: ``tools/distil_static.py``.
+A text is the weighted mean of its tokens' vectors; words in scripts other than Latin come from the table
+in ``scripts``. Ships with this package (see NOTICE) and needs only numpy and ``tokenizers``. How the table
+was made: ``tools/distil_static.py``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from shared_core.embedding import scripts
 from shared_core.embedding.base import Once, Vectors, check_sha256, checked, progress, readable, require
 from shared_core.embedding.wordpiece import wordpiece
 
@@ -26,9 +28,8 @@ _BLOCK = 512  # texts summed at a time, so that memory does not grow with the jo
 class StaticTable:
     """The ``static`` embedder. Raises MissingExtra when ``tokenizers`` is not installed."""
 
-    fingerprint = f"static-minilm/{SHA256[:16]}/{DIMENSION}"
+    fingerprint = f"static-minilm/{SHA256[:16]}+{scripts.SHA256[:16]}/{DIMENSION}"
     dimension = DIMENSION
-    scripts = frozenset({"LATIN"})
 
     def __init__(self) -> None:
         require("The embedder 'static'", "local", "tokenizers")
@@ -48,9 +49,12 @@ class StaticTable:
         rows, scale, tokenizer = self._loaded()
         with progress(len(texts)) as bar:
             for start in range(0, len(texts), _BLOCK):
-                block = tokenizer.encode_batch_fast(texts[start : start + _BLOCK], add_special_tokens=False)
-                raw[start : start + _BLOCK] = _sums([encoding.ids for encoding in block], rows, scale)
-                bar.update(len(block))
+                latin, other = zip(*map(scripts.split, texts[start : start + _BLOCK]), strict=True)
+                raw[start : start + _BLOCK] = _sums(_ids(tokenizer, latin), rows, scale)
+                if any(other):
+                    table = scripts.pieces()
+                    raw[start : start + _BLOCK] += _sums(_ids(table.tokenizer, other), table.rows, table.scale)
+                bar.update(len(latin))
         return checked(raw, len(texts), dimension=self.dimension, source="static")
 
 
@@ -58,6 +62,10 @@ def _load() -> tuple[npt.NDArray[np.int8], Vectors, Any]:
     check_sha256(TABLE, SHA256)
     with np.load(TABLE, allow_pickle=False) as table:
         return table["rows"], table["scale"], wordpiece(None)
+
+
+def _ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+    return [encoding.ids for encoding in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
 
 def _sums(ids: list[list[int]], rows: npt.NDArray[np.int8], scale: Vectors) -> Vectors:

@@ -15,10 +15,14 @@ from tqdm import tqdm
 from shared_core.embedding.base import Embedder, Vectors, known_dimension, reads
 from shared_core.errors import EmbedderMismatch, StorageError
 from shared_core.long_term.index import ScopeIndex
+from shared_core.long_term.query import sentences
 from shared_core.storage.base import Storage
 from shared_core.text import windows
 
 _log = logging.getLogger(__name__)
+ASKED_SHARE = 0.5
+"""What the last sentence of a query adds to the vector of the whole."""
+
 _BATCH = 256  # texts embedded between two commits, so that an interrupted fill goes on where it stopped
 
 
@@ -70,12 +74,21 @@ class TextVectors:
     def of_query(self, text: str) -> npt.NDArray[np.float32] | None:
         """The query's vector; None without a model, when it failed (counted: recall goes on by words), and
         when the model does not know the query's script (words alone are better than noise).
+
+        People lead up to a question: of several sentences the last one, where the question is, counts
+        ASKED_SHARE once more beside the whole.
         """
         if self._embedder is None or not text.strip() or not reads(self._embedder, text):
             return None
-        vectors = self._embed([text], query=True)
+        *lead, asked = sentences(text)
+        vectors = self._embed([text, asked] if lead else [text], query=True)
         self._answers = vectors is not None
-        return None if vectors is None else vectors[0]
+        if vectors is None or not lead:
+            return None if vectors is None else vectors[0]
+        both = vectors[0] + np.float32(ASKED_SHARE) * vectors[1]
+        length = float(np.linalg.norm(both))
+        unit: npt.NDArray[np.float32] = both / np.float32(length) if length else both
+        return unit
 
     def sound(self, raw: bytes) -> bytes | None:
         """Bytes from elsewhere if they could be this model's vectors, else None. Without a model all could be."""

@@ -28,6 +28,10 @@ USUAL_COUNT = 3
 ALTERNATING = 0.5
 """A session in which at least this share of the turns follows one of somebody else is a conversation in full."""
 
+NOTES = 0.5
+"""What a session that is no conversation lends its memories, as a share of what a conversation does: one
+person's notes of a day have the person in common, and seldom the matter."""
+
 USER, ASSISTANT, OTHER = 0, 1, 2
 """Role codes of ``Signals.role``."""
 
@@ -74,7 +78,7 @@ def fuse(signals: Signals, weights: RecallWeights) -> dict[str, Floats]:
     session adds to it: a share of the match of the memories one and two places away, as far as the session
     is a conversation (``conversational``: turns answer each other, while what one person notes down
     stands for itself), and a share of how well the session matches as a whole (its best memory, what
-    neighbours lend included).
+    neighbours lend included; NOTES of that share where nobody answers anybody).
     The other parts are a weight times a signal in [0, 1]; ``question`` is taken off, not added.
     Scores order memories within one call; they are not comparable between queries.
     """
@@ -87,12 +91,11 @@ def fuse(signals: Signals, weights: RecallWeights) -> dict[str, Floats]:
         sizes = np.diff(np.r_[starts, len(code)])
         lent, whole = np.zeros(n), np.zeros(n)
         if len(code):
+            talk = np.ones(len(starts)) if signals.voice is None else conversational(signals.voice[order], starts)
             gift = _neighbours(own[order], code, weights.next_neighbour, weights.second_neighbour)
-            if signals.voice is not None:
-                gift *= np.repeat(conversational(signals.voice[order], starts), sizes)
-            lent[order] = gift
+            lent[order] = gift * np.repeat(talk, sizes)
             best = np.maximum.reduceat((own + lent)[order], starts)
-            whole[order] = _weighed(weights.session, np.repeat(best, sizes))
+            whole[order] = _weighed(weights.session, np.repeat(best * (NOTES + (1.0 - NOTES) * talk), sizes))
         parts["neighbours"], parts["session"] = lent, whole
     if signals.speaker is not None:
         parts["speaker"] = _weighed(weights.speaker, signals.speaker)

@@ -169,7 +169,7 @@ def _rarity(terms: Sequence[str], statistics: ScopeStatistics) -> tuple[float, f
     distinct = 0
     for term in dict.fromkeys(terms[: 4 * HEAD_TERMS]):
         rarity = max(0.0, math.log((n + 1.5) / (known.get(term, 0) + 0.5)) / unseen)
-        weight = 0.5 if term >= _UNSPACED_FROM else 1.0
+        weight = 0.5 if term[-1] >= _UNSPACED_FROM else 1.0
         rarities += rarity
         said += weight * rarity
         weights += weight

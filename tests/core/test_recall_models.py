@@ -58,11 +58,19 @@ def test_a_text_is_read_when_half_of_its_letters_are() -> None:
     assert not reads(Letters(), "кофе")
 
 
-def test_bundled_models_say_what_they_read_and_others_are_trusted() -> None:
-    for name in ("minilm", "static"):
-        embedder = open_embedder(name)
-        assert embedder is not None
-        assert not reads(embedder, "咖啡")
-    multilingual = open_embedder("multilingual")
-    assert multilingual is not None
-    assert reads(multilingual, "咖啡")
+@pytest.mark.parametrize("name", ["minilm", "static", "multilingual"])
+def test_the_bundled_models_are_asked_about_every_script(name: str) -> None:
+    embedder = open_embedder(name)
+    assert embedder is not None
+    assert all(reads(embedder, text) for text in ("coffee", "咖啡", "кофе", "กาแฟ"))
+
+
+def test_the_last_of_several_sentences_counts_half_again_in_the_vector_of_a_query() -> None:
+    """The whole begins with a, the question with z: (1, 0) + 0.5 * (0, 1), brought to length 1."""
+    with TieredMemory.open(":memory:", embedder=Letters(), default_scope="ada", clock=FakeClock(0.0)) as memory:
+        vectors = memory.long_term._store.vectors
+        both, one = vectors.of_query("apples are fine. zebras?"), vectors.of_query("apples are fine?")
+    assert both is not None
+    assert one is not None
+    np.testing.assert_allclose(both, [0.894427, 0.447214], atol=1e-6)
+    assert one.tolist() == [1.0, 0.0]

@@ -100,12 +100,12 @@ def test_memories_without_a_session_are_nobodys_neighbours() -> None:
     assert parts["session"].tolist() == [0.0, 0.0, 0.0]
 
 
-def test_what_one_person_notes_down_lends_nothing_to_the_next_note() -> None:
+def test_what_one_person_notes_down_lends_nothing_to_the_next_note_and_half_to_the_session() -> None:
     """Session 0 is one voice, session 1 takes turns; each holds one match with a memory after it."""
     told = signals([4, 0, 4, 0], session=np.array([0, 0, 1, 1]), voice=np.array([7, 7, 7, 8]))
     parts = fuse(told, WEIGHTS)
     assert parts["neighbours"] == pytest.approx([0.0, 0.0, 0.0, 0.3])
-    assert parts["session"] == pytest.approx([0.5, 0.5, 0.5, 0.5])
+    assert parts["session"] == pytest.approx([0.25, 0.25, 0.5, 0.5])
 
 
 def test_a_session_is_a_conversation_as_far_as_turns_follow_those_of_others() -> None:

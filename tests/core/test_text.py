@@ -23,7 +23,10 @@ SOME = st.text(max_size=200)
         ("café ＣＡＦＥ Café", ["cafe", "cafe", "cafe"]),
         ("喝咖啡", ["喝", "咖", "啡", "喝咖", "咖啡"]),
         ("我的", ["我的"]),
-        ("买2杯tea", ["买", "2", "杯", "tea"]),
+        ("买2杯tea", ["买", "2", "2杯", "杯", "tea"]),
+        ("3月5日的", ["3", "3月", "月", "5", "5日", "日"]),
+        ("2的 2 杯", ["2", "2", "杯"]),
+        ("room 007, at 08:30, 0 left", ["room", "7", "8", "30", "0", "left"]),
         ("", []),
         ("🙂 !!", []),
         ("snake_case", ["snake", "case"]),
@@ -31,6 +34,11 @@ SOME = st.text(max_size=200)
 )
 def test_terms_are_stems_and_cjk_characters_and_pairs(text, expected):
     assert t.terms(text) == expected
+
+
+def test_a_date_is_found_however_its_numbers_are_padded():
+    assert t.terms("生日是03月07日") == t.terms("生日是3月7日")
+    assert t.terms("on 03/07") == t.terms("on 3/7")
 
 
 @given(SOME)
