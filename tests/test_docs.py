@@ -3,7 +3,6 @@
 import ast
 import asyncio
 import importlib.metadata
-import importlib.util
 import inspect
 import re
 from pathlib import Path
@@ -31,9 +30,12 @@ def takes_a_chat_store():
 
 def has_an_anthropic_model():
     """Whether LlamaIndex's model for Anthropic runs here: it needs an SDK below 2."""
-    if importlib.util.find_spec("llama_index.llms.anthropic") is None:
+    try:
+        importlib.metadata.version("llama-index-llms-anthropic")
+        sdk = importlib.metadata.version("anthropic")
+    except importlib.metadata.PackageNotFoundError:
         return False
-    return int(importlib.metadata.version("anthropic").partition(".")[0]) < 2
+    return int(sdk.partition(".")[0]) < 2
 
 
 @pytest.mark.parametrize("page", BLOCKS)
