@@ -1,11 +1,15 @@
-"""The conversations and question pairs that recall is measured on, read from a folder the caller names.
+"""What lies in the data folder, and reading the conversations and question pairs that recall is measured on.
 
     <folder>/locomo/locomo10.json, evidence_normalised.json    LoCoMo (snap-research/LoCoMo)
     <folder>/beam/<n>/chat.json, probing_questions.json        BEAM (mohammadtavakoli78/BEAM)
     <folder>/memsim_zh/*.json                                  MemSim, Chinese (nuster1128/MemSim)
     <folder>/pairs/*                                           STS-B en and zh, GPTCache paraphrases
+    <folder>/tool_calls/taubench_airline_trial0.json.gz        tau-bench (sierra-research/tau-bench), gzipped
+    <folder>/tool_calls/miniswe_toolcalls.jsonl.gz             mini-swe-agent runs (gruckion/mini-swe-agent), a call a line
+    <folder>/cache_traces/lirs_*.trace.gz, cache2k_web07.*     key traces (ben-manes/caffeine)
 
-Nothing is downloaded and no text of a set is kept here. Measuring lives in the other files.
+Every benchmark takes the folder as ``--data`` or from ``TIERED_MEMORY_DATA``, and uses what it finds of its own sets.
+Beside ``locomo10.json`` the other file is optional: LoCoMo's malformed evidence ids, put right. Nothing is downloaded and no text of a set is kept here. Measuring lives in the other files.
 """
 
 from __future__ import annotations
@@ -62,7 +66,9 @@ def folder(given: str | None) -> Path:
     """The data folder (or a LoCoMo file) from ``--data`` or the environment. SystemExit with what to type if none."""
     path = given or os.environ.get(VARIABLE)
     if not path:
-        raise SystemExit(f"No data: pass --data <folder or locomo10.json>, or set {VARIABLE}")
+        raise SystemExit(
+            f"No data: pass --data <folder or locomo10.json>, or set {VARIABLE} (benchmarks/datasets.py: what lies in it)"
+        )
     if not Path(path).exists():
         raise SystemExit(f"No data: expected a folder or a file at {path}, and there is none")
     return Path(path)

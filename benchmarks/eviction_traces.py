@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, help="only the first N accesses of each trace")
     options = parser.parse_args()
     if not options.data:
-        parser.error("give the data folder with --data or TIERED_MEMORY_DATA")
+        parser.error("give the data folder with --data or TIERED_MEMORY_DATA (benchmarks/datasets.py: what lies in it)")
     columns = (*THEIRS, "ours")
     rows: list[tuple[str, float, dict[str, float]]] = []
     with multiprocessing.get_context("spawn").Pool() as pool:

@@ -182,7 +182,9 @@ def held(given: argparse.Namespace, default: Settings) -> None:
     settings = dataclasses.replace(default, long_term=rule, decay=given.decay)
     print(f"alpha {rule.alpha:g}, beta {rule.beta:g}, time scale {given.days:g} days, decay {given.decay:g} a day")
     if given.data is None:
-        raise SystemExit("No data: pass --data <folder>, or set TIERED_MEMORY_DATA")
+        raise SystemExit(
+            "No data: pass --data <folder>, or set TIERED_MEMORY_DATA (benchmarks/datasets.py: what lies in it)"
+        )
     for name in MUST:
         report(name, given.data, settings, given.embedder)
 

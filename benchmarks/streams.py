@@ -20,6 +20,7 @@ from typing import Any
 SECONDS_A_TURN = 30.0
 DAY_SECONDS = 86_400.0
 _MARKER = re.compile(r"\s*->->.*$")  # on its last line
+_TURN = re.compile(r"D(\d+):(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,8 @@ def _read(path: Path) -> Any:
 
 
 def _locomo(folder: Path) -> Iterator[Conversation]:
-    labels = _read(folder / "evidence_normalised.json")
+    better = folder / "evidence_normalised.json"
+    known = {(one["sample_id"], one["qa_index"]): one["evidence"] for one in _read(better)} if better.exists() else {}
     for sample in _read(folder / "locomo10.json"):
         chat, turns, place = sample["conversation"], [], {}
         for number in range(1, len(chat)):
@@ -84,10 +86,12 @@ def _locomo(folder: Path) -> Iterator[Conversation]:
                 at += i * SECONDS_A_TURN
                 turns.append(Turn(said["text"] + caption, "user", said["speaker"], str(number), at))
         asked = []
-        for label in labels:
-            evidence = sorted({place[turn] for turn in label["evidence"] if turn in place})
-            if label["sample_id"] == sample["sample_id"] and label["category"] != 5 and evidence:
-                asked.append(Question(str(sample["qa"][label["qa_index"]]["question"]), tuple(evidence)))
+        for i, qa in enumerate(sample["qa"]):
+            raw = [f"D{session}:{turn}" for session, turn in _TURN.findall(" ".join(qa.get("evidence", [])))]
+            named = known.get((sample["sample_id"], i)) or raw
+            evidence = sorted({place[turn] for turn in named if turn in place})
+            if qa["category"] != 5 and evidence:
+                asked.append(Question(str(qa["question"]), tuple(evidence)))
         yield Conversation(sample["sample_id"], tuple(turns), tuple(asked))
 
 

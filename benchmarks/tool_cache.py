@@ -266,7 +266,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, help="only the first N runs of each set")
     options = parser.parse_args()
     if not options.data:
-        parser.error("give the data folder with --data or TIERED_MEMORY_DATA")
+        parser.error("give the data folder with --data or TIERED_MEMORY_DATA (benchmarks/datasets.py: what lies in it)")
     lines = []
     for title, load in (("tau-bench airline", taubench), ("mini-swe-agent", miniswe)):
         runs = dict(list(load(Path(options.data)).items())[: options.sample])

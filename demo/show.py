@@ -23,10 +23,11 @@ def note(text: str) -> None:
 
 
 def hits(found: Sequence[Hit]) -> None:
-    """Memories with the parts of their score, one line each."""
+    """Memories, best first, each with the parts of its score on a line below."""
     for hit in found:
         parts = "  ".join(f"{name} {value:.2f}" for name, value in hit.parts.items() if abs(value) >= 0.005)
-        print(f"  {hit.score:5.2f} = {parts:<78.78}  {hit.memory.role}: {hit.memory.text}")
+        print(f"  {hit.score:9.2f}  {hit.memory.role}: {hit.memory.text}")
+        note(parts)
 
 
 def _colours() -> bool:

@@ -32,6 +32,23 @@ def test_every_relative_link_leads_to_a_file(page: Path) -> None:
     assert not missing
 
 
+_ANCHOR = re.compile(r"\]\(([^)#:]*)#([^)]+)\)")
+
+
+def _anchors(page: Path) -> set[str]:
+    """What a page's headings can be linked by: lower case, spaces to hyphens, other signs dropped."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_to_a_heading_leads_to_one(page: Path) -> None:
+    """A reader lands at the place, not at the top of the page."""
+    links = _ANCHOR.findall(page.read_text())
+    missing = [(file, name) for file, name in links if name not in _anchors(page.parent / file if file else page)]
+    assert not missing
+
+
 _GIVEN = """
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from shared_core import TieredMemory

@@ -17,7 +17,7 @@ from llama_index_tiered_memory.attach import Scope, checked, scope_for
 from shared_core import InvalidInput, MissingExtra, TieredMemory, open_again
 from shared_core.anthropic_client import PromptCachedAnthropic
 
-_INSTALL = "pip install llama-index-llms-anthropic 'anthropic<2'"
+_INSTALL = "pip install llama-index-llms-anthropic 'anthropic<1'"
 
 
 def planned_anthropic(llm: Any, memory: TieredMemory, *, scope: Scope = None) -> Any:
@@ -101,7 +101,7 @@ def _base() -> type[Any]:
     except TypeError as error:
         raise MissingExtra(
             f"llama-index-llms-anthropic {_version('llama-index-llms-anthropic')} cannot build a request with "
-            f"anthropic {_version('anthropic')} ({error}); it works with releases below 2: {_INSTALL}"
+            f"anthropic {_version('anthropic')} ({error}); releases below 1 do for every model: {_INSTALL}"
         ) from error
     found: type[Any] = module.Anthropic
     return found

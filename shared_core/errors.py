@@ -39,13 +39,18 @@ class NotFound(TieredMemoryError, LookupError):
     """The named memory or conversation node does not exist in this scope."""
 
 
+def install_command(extra: str) -> str:
+    """How to get an extra. From a checkout: the name ``tiered-memory`` on PyPI is another project's."""
+    return f"in a checkout of this project, pip install '.[{extra}]'"
+
+
 class MissingExtra(TieredMemoryError, ImportError):
     """An optional package is not installed; the message is the pip command."""
 
     @classmethod
     def named(cls, what: str, extra: str) -> "MissingExtra":
         """Build the one line a user needs: what was touched and how to install it."""
-        return cls(f"{what} needs an extra that is not installed: pip install 'tiered-memory[{extra}]'")
+        return cls(f"{what} needs an extra that is not installed: {install_command(extra)}")
 
 
 class EmbedderError(TieredMemoryError):

@@ -18,7 +18,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from shared_core import arguments
 from shared_core.embedding import open_embedder
-from shared_core.errors import InvalidInput, ScopeRequired, open_again
+from shared_core.errors import InvalidInput, ScopeRequired, install_command, open_again
 from shared_core.long_term import LongTerm
 from shared_core.mid_term.bounded import BoundedBlobs
 from shared_core.mid_term.context import Context
@@ -130,6 +130,11 @@ class TieredMemory:
         except BaseException:
             storage.close()
             raise
+
+    def __repr__(self) -> str:
+        """Which file, whose by default, and what recall reads with."""
+        model = self.embedder.fingerprint if self.embedder is not None else "none: recall goes by words alone"
+        return f"<TieredMemory {self.storage.location or ':memory:'}, default_scope={self.default_scope!r}, embedder {model}>"
 
     def scope_of(self, scope: str | None) -> str:
         """The scope a call belongs to: the one given, else the default; ScopeRequired if there is neither."""
@@ -344,7 +349,7 @@ def check_memory(memory: object, scope: object = None) -> TieredMemory:
 def _cure(fingerprint: str) -> str:
     """What brings back the model of the fingerprint."""
     extra = next((extra for start, extra in _EXTRAS.items() if fingerprint.startswith(start)), None)
-    return f"pip install 'tiered-memory[{extra}]'" if extra else "open it with embedder=, the model it was written with"
+    return install_command(extra) if extra else "open it with embedder=, the model it was written with"
 
 
 def _within_calendar(clock: Callable[[], float]) -> Callable[[], float]:

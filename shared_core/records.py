@@ -73,6 +73,12 @@ class Hit:
     score: float
     parts: Mapping[str, float]
 
+    def __repr__(self) -> str:
+        """One line: a list of hits is read at a prompt. Every field of the memory is in ``hit.memory``."""
+        parts = " ".join(f"{name} {part:+.3f}" for name, part in self.parts.items() if part)
+        said_by, text = self.memory.speaker or self.memory.role, shorten(self.memory.text, 80, placeholder=" …")
+        return f"<Hit {self.score:.3f} {said_by}: {text!r} = {parts}; id {self.memory.id}>"
+
     def _repr_html_(self) -> str:
         """What a notebook shows: the text, and a bar for each part that is not 0, to the scale of the largest."""
         widest = max((abs(part) for part in self.parts.values()), default=0.0) or 1.0

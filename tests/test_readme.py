@@ -13,20 +13,21 @@ BLOCKS = re.findall(r"```python\n(.*?)```(?:\n```\n(.*?)```)?", README, re.DOTAL
 
 
 def run(code, folder, **given):
-    """Run a block as a program of its own; return its names."""
+    """Run a block as a program of its own; return its names and what it printed."""
     program = folder / "program.py"
     program.write_text(code)
-    return runpy.run_path(str(program), init_globals=given)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        names = runpy.run_path(str(program), init_globals=given)
+    return names, printed.getvalue()
 
 
 def test_the_first_program_prints_what_the_readme_shows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, output = BLOCKS[0]
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        names = run(code, tmp_path)
+    names, printed = run(code, tmp_path)
     names["memory"].close()
-    assert printed.getvalue() == output
+    assert printed == output
 
 
 def test_the_agent_of_the_readme_remembers_and_keeps_what_its_tool_said(tmp_path):
@@ -53,12 +54,14 @@ def test_the_agent_of_the_readme_remembers_and_keeps_what_its_tool_said(tmp_path
     model = ScriptedModel(script=[answer])
     try:
         with TieredMemory.open(tmp_path / "agent.db", embedder="none") as memory:
-            names = run(BLOCKS[1][0], tmp_path, memory=memory, model=model, tools=[get_weather])
-            for _ in range(2):
-                names["agent"].invoke({"messages": [{"role": "user", "content": "I take my coffee black."}]})
+            code, output = BLOCKS[1]
+            names, printed = run(code, tmp_path, memory=memory, model=model, tools=[get_weather])
+            assert printed == output
             assert ran == ["Graz"]
+            names["agent"].invoke({"messages": [{"role": "user", "content": "I take my coffee black."}]})
             assert memory.recall("coffee", scope="ada")[0].memory.text == "I take my coffee black."
-            run(BLOCKS[2][0], tmp_path, memory=memory)
+            (line,) = re.findall(r"`(memory\.tools\.register\(.*?\))`", README)
+            run(line, tmp_path, memory=memory)
             assert memory.tools.policy("now").writes == ()
     finally:
         set_llm_cache(None)
@@ -71,12 +74,14 @@ async def test_the_llama_index_agent_of_the_readme_recalls(tmp_path):
 
     def get_weather(city: str) -> str:
         """The weather."""
-        return city
+        return f"sunny in {city}"
 
     script = Script(lambda _: "Black.")
     with TieredMemory.open(tmp_path / "agent.db", embedder="none", default_scope="ada") as memory:
         memory.remember("I take my coffee black.")
-        names = run(BLOCKS[3][0], tmp_path, memory=memory, llm=script.llm, get_weather=get_weather)
+        names, _ = run(BLOCKS[2][0], tmp_path, memory=memory, llm=script.llm, get_weather=get_weather)
         assert await names["ask"]("How do I take my coffee?") == "Black."
         assert "I take my coffee black." in str(script.prompts[-1])
-        await names["chat"].sql_store._async_engine.dispose()
+        (weather,) = names["agent"].tools
+        assert weather.call(city="Graz").content == weather.call(city="Graz").content == "sunny in Graz"
+        assert memory.tools.stats()["hits"] == 1

@@ -135,7 +135,9 @@ def _differs(level: Level, path: str, offset: int, old: bytes, new: bytes, warni
     before, after = (data[start : at + _AROUND].decode("utf-8", "replace") for data in (old, new))
     for what, pattern in _VOLATILE if level != "messages" else ():
         if _near(pattern, old, at) and _near(pattern, new, at):
-            warnings = [*warnings, f"{path}: {what} changes from request to request; move it behind the stable part"]
+            supposed = f"{path} holds {what} "  # what was only supposed of this block is known now
+            known = f"{path}: {what} changes from request to request; move it behind the stable part"
+            warnings = [*(one for one in warnings if not one.startswith(supposed)), known]
             break
     return Explanation(
         offset + at, level, path, before, after, _from(level), offset + at, tuple(dict.fromkeys(warnings))

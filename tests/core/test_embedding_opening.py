@@ -76,7 +76,7 @@ except MissingExtra as error:
         name,
     )
     assert "\n" not in said
-    assert said.endswith(f"pip install 'tiered-memory[{extra}]'")
+    assert said.endswith(f"in a checkout of this project, pip install '.[{extra}]'")
     assert name.partition(":")[0] in said
 
 

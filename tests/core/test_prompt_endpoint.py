@@ -300,4 +300,4 @@ except MissingExtra as error:
 def test_without_the_sdk_the_file_imports_and_wrapping_names_the_extra():
     """Only who touches it needs it."""
     done = subprocess.run([sys.executable, "-c", WITHOUT_THE_SDK], capture_output=True, text=True, check=True)
-    assert done.stdout.strip().endswith("pip install 'tiered-memory[anthropic]'")
+    assert done.stdout.strip().endswith("pip install '.[anthropic]'")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shared_core import Hit, TieredMemory
+from shared_core import Hit, Memory, TieredMemory
 from shared_core.errors import InvalidInput
 from shared_core.settings import Settings
 from shared_core.testing import FakeClock
@@ -126,3 +127,19 @@ def test_a_hit_shows_its_parts_as_bars_and_its_text_escaped() -> None:
     assert "&lt;script&gt;alert(&#x27;tea&#x27;)" in html
     assert "lexical" in html
     assert "width:10.00em" in html
+
+
+def test_a_hit_reads_as_one_line_with_the_parts_that_are_not_0_and_the_id() -> None:
+    hit = Hit(
+        Memory("m1", "Zoe lives  in\nLisbon.", "ada", speaker="Ada"),
+        1.5,
+        {"lexical": 1.62, "role": 0.0, "question": -0.12},
+    )
+    assert repr(hit) == "<Hit 1.500 Ada: 'Zoe lives in Lisbon.' = lexical +1.620 question -0.120; id m1>"
+
+
+def test_a_memory_says_which_file_it_is_and_what_it_recalls_with(tmp_path: Path) -> None:
+    with TieredMemory.open(tmp_path / "a.db", embedder="none", default_scope="ada") as memory:
+        assert repr(memory) == (
+            f"<TieredMemory {tmp_path / 'a.db'}, default_scope='ada', embedder none: recall goes by words alone>"
+        )

@@ -117,7 +117,7 @@ def test_seconds_in_the_system_are_blamed_with_the_byte_where_they_differ():
     """Two renders of one template, a second apart."""
     found = explain(request(system="Now: 14:03:23. Be kind."), request(system="Now: 14:03:22. Be kind."))
     assert found.byte == len('{"text":"Now: 14:03:2')
-    assert any("changes from request to request" in warning for warning in found.warnings)
+    assert found.warnings == ("system[0]: a clock changes from request to request; move it behind the stable part",)
 
 
 def test_what_is_no_request_is_refused():

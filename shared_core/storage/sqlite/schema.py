@@ -149,7 +149,7 @@ def check_version(db: sqlite3.Connection, location: str, *, read_only: bool) -> 
     if version > len(MIGRATIONS):
         raise SchemaTooNew(
             f"{location}: expected schema version {len(MIGRATIONS)} or older, found {version}; "
-            "it was written by a newer release: pip install -U tiered-memory"
+            "it was written by a newer release: update your checkout and install it again"
         )
     if read_only and version < len(MIGRATIONS):
         raise StorageError(

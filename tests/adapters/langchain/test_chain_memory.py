@@ -195,5 +195,6 @@ except ImportError as error:
 """
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out == (
-        "MissingExtra TieredChainMemory needs an extra that is not installed: pip install 'tiered-memory[classic]'\n"
+        "MissingExtra TieredChainMemory needs an extra that is not installed: "
+        "in a checkout of this project, pip install '.[classic]'\n"
     )

@@ -35,7 +35,8 @@ for name in langchain_tiered_memory.__all__:
         print(name, "loaded")
     except ImportError as error:
         assert type(error).__name__ == "MissingExtra", error
-        assert str(error).startswith(f"{name} needs an extra that is not installed: pip install 'tiered-memory["), error
+        assert str(error).startswith(f"{name} needs an extra that is not installed: in a checkout of this project, "), error
+        assert "pip install '.[" in str(error), error
 """
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (out.stdout, out.stderr) == ("", "")

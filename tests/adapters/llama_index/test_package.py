@@ -63,7 +63,8 @@ def test_without_llama_index_the_package_imports_and_a_name_says_what_to_install
         except MissingExtra as error:
             print(error)
     """)
-        == f"llama_index_tiered_memory.{name} needs an extra that is not installed: pip install 'tiered-memory[llama-index]'"
+        == f"llama_index_tiered_memory.{name} needs an extra that is not installed: "
+        "in a checkout of this project, pip install '.[llama-index]'"
     )
 
 

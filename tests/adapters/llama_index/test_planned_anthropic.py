@@ -316,7 +316,7 @@ def stand_in(monkeypatch, **functions):
 
 def test_without_the_model_it_says_what_to_install(memory, monkeypatch):
     stand_in(monkeypatch)
-    with pytest.raises(MissingExtra, match=r"Anthropic model: pip install llama-index-llms-anthropic 'anthropic<2'$"):
+    with pytest.raises(MissingExtra, match=r"Anthropic model: pip install llama-index-llms-anthropic 'anthropic<1'$"):
         planned_anthropic(object(), memory)
 
 
@@ -328,6 +328,6 @@ def test_with_an_sdk_that_the_model_cannot_use_it_says_which_works(memory, monke
     with pytest.raises(
         MissingExtra,
         match=r"^llama-index-llms-anthropic .* cannot build a request with anthropic .* \(Cannot instantiate typing.Union\); "
-        r"it works with releases below 2: pip install llama-index-llms-anthropic 'anthropic<2'$",
+        r"releases below 1 do for every model: pip install llama-index-llms-anthropic 'anthropic<1'$",
     ):
         planned_anthropic(object(), memory)
