@@ -77,7 +77,13 @@ class TieredResponseCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]
             return request
         cache = TieredLLMCache(self._memory, scope=self._owner.scope(request.state, request.runtime))
         cache.counts = self.counts
-        return request.override(model=views.view(given, _asking(type(given)), _CACHE, cache))
+        try:
+            asking = views.view(given, _asking(type(given)), _CACHE, cache)
+        except Exception as error:  # noqa: BLE001  a model whose class cannot be derived from answers itself
+            self.counts["lookup_failures"] += 1
+            _log.warning("responses are not cached: %s cannot be seen through a subclass: %s", type(given), error)
+            return request
+        return request.override(model=asking)
 
 
 @lru_cache(maxsize=32)
