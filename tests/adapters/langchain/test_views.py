@@ -107,3 +107,28 @@ def test_a_copy_of_a_view_has_a_state_of_its_own_and_the_views_value():
         assert (copied._place, copied._other, copied.step()) == ("value", "more", 1)
     assert (again.step(), model.count) == (1, 0)
     assert model.step() == 2
+
+
+class Telling(Counting):
+    """Says which model it is; to LangChain's key it tells nothing of it."""
+
+    model: str = "one"
+    temperature: float = 0.0
+
+    def step(self) -> str:
+        return f"of {type(self).__name__} {self.model} at {self.temperature}"
+
+
+class AlsoTelling(Telling):
+    pass
+
+
+def test_models_that_tell_langchain_nothing_of_their_settings_do_not_answer_for_each_other(memory):
+    models = [Telling(), Telling(model="two"), Telling(temperature=1.0), AlsoTelling()]
+    given = [answers(memory, model, "hi")[0] for model in models]
+    assert given == [
+        "answer of Telling one at 0.0",
+        "answer of Telling two at 0.0",
+        "answer of Telling one at 1.0",
+        "answer of AlsoTelling one at 0.0",
+    ]
