@@ -60,7 +60,7 @@ def check_session(session: object) -> None:
 
 def session_of(session: Named, runtime: Any) -> str:
     """The conversation of a run: as given, else the thread id; a run without a thread is a conversation of its own."""
-    found = session(runtime) if callable(session) else session
+    found: Any = session(runtime) if callable(session) else session
     if inspect.isawaitable(found):
         if inspect.iscoroutine(found):
             found.close()

@@ -101,7 +101,7 @@ def _asking(kind: Any) -> Any:
         def _get_llm_string(self: Any, stop: list[str] | None = None, **kwargs: Any) -> str:
             # LangChain's key says of such a model what its class chose to tell, often no more than what kind it is.
             own = kind._get_llm_string(self, stop=stop, **kwargs)  # noqa: SLF001
-            traced = sorted(self._get_ls_params(stop=stop, **kwargs).items())  # noqa: SLF001
+            traced = sorted(self._get_ls_params(stop=stop, **kwargs).items())
             return f"{own}---{kind.__module__}.{kind.__qualname__}---{traced}"
 
         members["_get_llm_string"] = _get_llm_string
