@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import uuid
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -59,7 +60,14 @@ def check_session(session: object) -> None:
 
 def session_of(session: Named, runtime: Any) -> str:
     """The conversation of a run: as given, else the thread id; a run without a thread is a conversation of its own."""
-    found = session(runtime) if callable(session) else session
+    found: Any = session(runtime) if callable(session) else session
+    if inspect.isawaitable(found):
+        if inspect.iscoroutine(found):
+            found.close()
+        raise InvalidInput(
+            f"session: expected the session= function to return a string, got {type(found).__name__}; "
+            "write def instead of async def"
+        )
     if found is None:
         found = _thread_id(runtime)
     return uuid.uuid4().hex if found is None else str(found)

@@ -36,7 +36,8 @@ class Opening:
     """The start of a turn: whose it is, the user's newest message, and what the prompt shows already.
 
     ``shown`` are texts, ``ids`` the ids of all messages, ``head`` where the log stood when the thread was last here,
-    ``writer`` the key under which the thread logs, ``earlier`` the entries of earlier turns that requests still have to
+    ``writer`` the key under which the thread logs, ``since`` the message from which on nothing is logged yet (an
+    earlier one where the turn before never came to its end), ``earlier`` the entries of earlier turns that requests still have to
     show (``blocks.py``).
     """
 
@@ -48,6 +49,7 @@ class Opening:
     ids: tuple[str, ...]
     head: str | None
     writer: str
+    since: str
     earlier: tuple[dict[str, Any], ...] = ()
 
 
@@ -90,31 +92,41 @@ def opened(
     first = state["messages"][0]
     began = hashlib.sha256(f"{writer}\0{first.id}\0{first.text}".encode("utf-8", "replace")).hexdigest()[:32]
     same = known is not None and (known["scope"], known["session"]) == (scope, session)
+    ids = ids_of(state["messages"])
+    unlogged = known.get("since") if known is not None and same else None
     return Opening(
         scope=scope,
         session=session,
         message=message.id or "",
         query=message.text,
         shown=tuple(m.text for m in state["messages"] if isinstance(m, HumanMessage | AIMessage)),
-        ids=ids_of(state["messages"]),
+        ids=ids,
         head=known.get("head") if known is not None and same else None,
         writer=known.get("writer", began) if known is not None and same else began,
+        since=unlogged if unlogged in ids else message.id or "",
         earlier=() if known is None else blocks.carried(known, state["messages"], message.id, same=same),
     )
 
 
-def note(opening: Opening, turn: Turn | None) -> dict[str, Any]:
-    """What is kept of a turn that has begun."""
+def note(opening: Opening, turn: Turn | None, *, remember: bool) -> dict[str, Any]:
+    """What is kept of a turn that has begun. ``remember``: whether it will be logged."""
     kept: dict[str, Any] = {
         "scope": opening.scope, "session": opening.session, "message": opening.message, "writer": opening.writer,
     }  # fmt: skip
     if opening.head is not None:
         kept["head"] = opening.head
+    if remember:
+        kept["since"] = opening.since
     if opening.earlier:
         kept["earlier"] = list(opening.earlier)
     if turn is not None and turn.block:
         kept |= {"ids": list(turn.ids), "digest": turn.digest}
     return kept
+
+
+def ended(note: Mapping[str, Any], **facts: Any) -> dict[str, Any]:
+    """The note of a turn whose end was written, or could not be: the next one starts with its own message."""
+    return {**{name: value for name, value in note.items() if name != "since"}, **facts}
 
 
 def ids_of(messages: Sequence[BaseMessage]) -> tuple[str, ...]:

@@ -104,7 +104,7 @@ def content(value: Any) -> Any:
 
 def jsonable(value: Any) -> Any:
     """A copy that JSON can carry; what it cannot carry is replaced by its text."""
-    return json.loads(json.dumps(value, default=str))
+    return value if type(value) is str else json.loads(json.dumps(value, default=str))
 
 
 def with_block(message: BaseMessage, block: str) -> BaseMessage:

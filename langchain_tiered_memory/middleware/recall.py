@@ -91,7 +91,7 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         if self._follows:
             turns.rejoin(opening.ids, head=opening.head, writer=opening.writer, **where)
         turn = turns.begin(opening.query, shown_texts=opening.shown, **where) if opening.query.strip() else None
-        return turn_note.noted(state, self._name, turn_note.note(opening, turn))
+        return turn_note.noted(state, self._name, turn_note.note(opening, turn, remember=self._remember))
 
     async def abefore_agent(self, state: TieredMemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """``before_agent`` off the event loop."""
@@ -102,7 +102,7 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         if self._follows:
             await turns.arejoin(opening.ids, head=opening.head, writer=opening.writer, **where)
         turn = await turns.abegin(opening.query, shown_texts=opening.shown, **where) if opening.query.strip() else None
-        return turn_note.noted(state, self._name, turn_note.note(opening, turn))
+        return turn_note.noted(state, self._name, turn_note.note(opening, turn, remember=self._remember))
 
     def _opening(self, state: TieredMemoryState, runtime: Runtime[Any]) -> turn_note.Opening | None:
         """None when there is nothing new to answer: the turn goes on with what it recalled."""
@@ -177,8 +177,8 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             head = self._memory.context(**where).snapshot()
         except Exception as error:  # noqa: BLE001  the user chose what a failed write may do
             self._unwritten(error)
-            return None
-        return turn_note.noted(state, self._name, {**note, "head": head})
+            return turn_note.noted(state, self._name, turn_note.ended(note))
+        return turn_note.noted(state, self._name, turn_note.ended(note, head=head))
 
     async def aafter_agent(self, state: TieredMemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:  # noqa: ARG002
         """``after_agent`` off the event loop."""
@@ -194,8 +194,8 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             head = await self._memory.context(**where).asnapshot()
         except Exception as error:  # noqa: BLE001  the user chose what a failed write may do
             self._unwritten(error)
-            return None
-        return turn_note.noted(state, self._name, {**note, "head": head})
+            return turn_note.noted(state, self._name, turn_note.ended(note))
+        return turn_note.noted(state, self._name, turn_note.ended(note, head=head))
 
     def _unwritten(self, error: Exception) -> None:
         if self._raises:
@@ -205,7 +205,9 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
 
 
 def _plain(state: TieredMemoryState, note: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [convert.plain(message) for message in turn_note.since(state["messages"], note["message"])]
+    return [
+        convert.plain(message) for message in turn_note.since(state["messages"], note.get("since", note["message"]))
+    ]
 
 
 def _showing(request: ModelRequest[Any], shown: Sequence[tuple[Entry, str | None]]) -> ModelRequest[Any]:

@@ -35,7 +35,9 @@ class TieredResponseCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]
     streamed gets a replayed answer as one whole message. Where it stands in the list does not matter: the model asks
     the memory when its request is final. ``scope``: a string, or a function of the runtime, called at each model call;
     None is the memory's default. A cache of the model's own is not asked. Failures are counted in ``counts``
-    (``lookup_failures``, ``update_failures``); the model answers then. A model that is no chat model
+    (``lookup_failures``, ``update_failures``); the model answers then. A model class of your own that is not serialisable
+    is told by its class, ``model``, ``temperature`` and ``max_tokens``, and what its ``_identifying_params`` name: name
+    there whatever else changes its answers. A model that is no chat model
     (``init_chat_model`` with configurable fields) is asked always, and the log says so once.
     """
 
@@ -77,7 +79,13 @@ class TieredResponseCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]
             return request
         cache = TieredLLMCache(self._memory, scope=self._owner.scope(request.state, request.runtime))
         cache.counts = self.counts
-        return request.override(model=views.view(given, _asking(type(given)), _CACHE, cache))
+        try:
+            asking = views.view(given, _asking(type(given)), _CACHE, cache)
+        except Exception as error:  # noqa: BLE001  a model whose class cannot be derived from answers itself
+            self.counts["lookup_failures"] += 1
+            _log.warning("responses are not cached: %s cannot be seen through a subclass: %s", type(given), error)
+            return request
+        return request.override(model=asking)
 
 
 @lru_cache(maxsize=32)
@@ -88,4 +96,13 @@ def _asking(kind: Any) -> Any:
     if isinstance(settings, cached_property):
         # What LangChain's key says of the settings is kept by a model from its first call on: say it anew.
         members["_serialized"] = property(settings.func)
+    if not kind.is_lc_serializable():
+
+        def _get_llm_string(self: Any, stop: list[str] | None = None, **kwargs: Any) -> str:
+            # LangChain's key says of such a model what its class chose to tell, often no more than what kind it is.
+            own = kind._get_llm_string(self, stop=stop, **kwargs)  # noqa: SLF001
+            traced = sorted(self._get_ls_params(stop=stop, **kwargs).items())
+            return f"{own}---{kind.__module__}.{kind.__qualname__}---{traced}"
+
+        members["_get_llm_string"] = _get_llm_string
     return views.kind_of(kind, _CACHE, members)

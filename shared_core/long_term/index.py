@@ -84,6 +84,7 @@ class ScopeIndex:
         self.written_under: dict[str, set[int]] = {}  # session -> positions with a source in it
         self.successors: dict[int, tuple[Succession, ...]] = {}
         self._successions: tuple[Ints, Ints, Floats] | None = None
+        self.marks: dict[int, bytes] = {}  # positions that a recall passed over, and what its reader had before it
         self._gone = 0
         self._disordered = False
         self._postings = Postings()

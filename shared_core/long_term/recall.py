@@ -19,13 +19,14 @@ from shared_core.long_term.decaying import effective
 from shared_core.long_term.hooks import reranked, rewritten
 from shared_core.long_term.index import Floats, Ints, ScopeIndex
 from shared_core.long_term.query import analyse
+from shared_core.long_term.shown import mark
 from shared_core.long_term.signals import signals_of, words_match
 from shared_core.long_term.store import MemoryStore
 from shared_core.long_term.view import View, visible
 from shared_core.records import Hit, Memory
 from shared_core.scoring.fusion import fuse, total
 from shared_core.storage.base import Access
-from shared_core.text import Signature, estimate_tokens, near_identical, normalised, signature, terms
+from shared_core.text import Signature, estimate_tokens, near_identical, signature, terms
 
 RERANKED = 4
 """A reranker is handed this many times the hits that are asked for."""
@@ -115,18 +116,21 @@ def _score(
 
 
 def _distinct(
-    store: MemoryStore, scope: str, index: ScopeIndex, found: _Found, order: Ints, already: frozenset[str]
+    store: MemoryStore, scope: str, index: ScopeIndex, found: _Found, order: Ints, already: frozenset[bytes]
 ) -> Iterator[Hit]:
     """The hits in order, without what is shown already and what nearly repeats a better one."""
     seen: dict[tuple[object, ...], list[Signature]] = {}
+    if already:  # those that an earlier turn of the conversation read and passed over are not read again
+        order = order[[index.marks.get(position) not in already for position in found.positions[order].tolist()]]
     for i, memory in _in_order(store, scope, index, found.positions, order):
-        if already and normalised(memory.text) in already:
+        if already and (told := mark(memory.text)) in already:
+            index.marks[int(found.positions[i])] = told
             continue
-        mark = signature(memory.text)
-        alike = seen.setdefault((memory.role, memory.speaker, mark.exact), [])
-        if any(near_identical(mark, other) for other in alike):
+        own = signature(memory.text)
+        alike = seen.setdefault((memory.role, memory.speaker, own.exact), [])
+        if any(near_identical(own, other) for other in alike):
             continue
-        alike.append(mark)
+        alike.append(own)
         parts = {name: float(values[i]) for name, values in found.parts.items()}
         if found.cosines is not None:
             found.evidence[memory.id] = float(found.cosines[i])

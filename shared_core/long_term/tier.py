@@ -15,6 +15,7 @@ from shared_core.errors import InvalidInput, NotFound
 from shared_core.long_term import lifecycle, transfer
 from shared_core.long_term import recall as recalling
 from shared_core.long_term.draft import Draft, draft
+from shared_core.long_term.shown import Marks
 from shared_core.long_term.store import MemoryStore
 from shared_core.long_term.view import View
 from shared_core.off_loop import off_loop
@@ -22,7 +23,7 @@ from shared_core.records import CheckReport, Hit, Memory, SweepReport
 from shared_core.settings import Retention, Settings
 from shared_core.storage.base import Source, Storage
 from shared_core.storage.upkeep import Erased
-from shared_core.text import near_identical, normalised, signature
+from shared_core.text import near_identical, signature
 
 Instant = float | datetime
 
@@ -50,6 +51,7 @@ class LongTerm:
         self._settings = settings
         self._clock = clock
         self._scope_of = scope_of
+        self._shown = Marks(self._masked)
         self._store.check_embedder(reembed=reembed)
 
     def remember_many(self, items: Iterable[Mapping[str, Any]], *, scope: str | None = None) -> list[Memory]:
@@ -108,7 +110,7 @@ class LongTerm:
             until=arguments.optional_instant("until", until),
             as_of=arguments.optional_instant("as_of", as_of),
             exclude=arguments.names("exclude", exclude),
-            shown=frozenset(normalised(self._masked(text)) for text in shown_texts),
+            shown=self._shown.of(shown_texts),
             where=arguments.optional_function("where", where),
         )
         return recalling.recall(

@@ -20,7 +20,7 @@ class View:
     """What a recall asks to see. ``tags`` any-of; ``since <= at < until``; ``as_of`` sees ``at <= as_of``.
 
     ``session`` is a viewpoint, not a filter: that session is seen on its current path, every other
-    one on its own. ``shown`` are the normalised texts that the reader has before it already. ``where`` looks at each
+    one on its own. ``shown`` are the marks (``shown.py``) of what the reader has before it already. ``where`` looks at each
     memory that passed the rest; it is the recall that calls it, with the stored rows.
     """
 
@@ -30,7 +30,7 @@ class View:
     until: float | None = None
     as_of: float | None = None
     exclude: tuple[str, ...] = ()
-    shown: frozenset[str] = frozenset()
+    shown: frozenset[bytes] = frozenset()
     where: Callable[[Memory], bool] | None = None
 
 

@@ -32,11 +32,14 @@ class Fitting:
         """What to show of the messages: the place of each among those given, and the message, shortened if it has to be.
 
         The rule is ``Context.window``'s; the handle of a shortened tool output is the message's own ``"id"``, or its
-        place. Messages are plain dicts, in either shape, that JSON can carry; they are not changed.
+        place. A conversation of which it would show nothing (no user speaks in it) is shown whole, as it came.
+        Messages are plain dicts, in either shape, that JSON can carry; they are not changed.
         """
         tail = self._tail(messages)
         window = assemble(tail, max_tokens, most_characters=self._sizing.most_characters)
         self._sizing.counts["windows"] += 1
+        if len(window.messages) == len(tail.systems) < len(tail.nodes):
+            return list(enumerate(messages))  # a request without a message is refused
         if window.tokens > max_tokens:
             self._sizing.counts["over_limit"] += 1
             _log.warning(

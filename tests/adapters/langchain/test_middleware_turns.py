@@ -5,12 +5,13 @@ from contextlib import closing
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langchain_tiered_memory import TieredMemoryMiddleware
-from shared_core import StorageError
+from shared_core import InvalidInput, StorageError
 from tests.adapters.langchain.fakes import ScriptedModel, calling, user
 
 THREAD = {"configurable": {"thread_id": "t1"}}
@@ -20,6 +21,13 @@ THREAD = {"configurable": {"thread_id": "t1"}}
 def weather(city: str) -> str:
     """The weather in a city."""
     return f"sunny in {city}"
+
+
+class Between(AgentMiddleware):
+    """An assistant's word between two messages of the user's, so that they do not stand together."""
+
+    def before_agent(self, state, runtime):
+        return {"messages": [AIMessage("One moment.")]}
 
 
 def texts(memory, **scope):
@@ -171,3 +179,72 @@ def test_content_blocks_thinking_and_lone_surrogates_are_logged_without_harm(mem
     assert [block["type"] for block in logged[1]["content"]] == ["thinking", "text"]
     assert logged[1]["content"][0]["signature"] == "sig"
     assert texts(memory) == ["It is sunny \ufffd.", "Let me look.", "Rome?"]
+
+
+def test_a_turn_that_never_came_to_its_end_is_remembered_with_the_next_one(memory):
+    def dies(messages):
+        raise ConnectionError("gone")
+
+    script = [AIMessage("Hello."), calling("weather", {"city": "Rome"}), dies, AIMessage("Noted.")]
+    agent = create_agent(
+        ScriptedModel(script=script),
+        [weather],
+        middleware=[TieredMemoryMiddleware(memory)],
+        checkpointer=InMemorySaver(),
+    )
+    agent.invoke(user("Good morning."), THREAD)
+    with pytest.raises(ConnectionError):
+        agent.invoke(user("I am flying to Rome."), THREAD)
+    agent.invoke(user("My dog comes along."), THREAD)
+    said = ["Good morning.", "Hello.", "I am flying to Rome.", "", "sunny in Rome", "My dog comes along.", "Noted."]
+    assert [m["content"] for m in memory.context("t1").history()] == said
+    assert texts(memory) == sorted(text for text in said if text and "sunny" not in text)
+
+
+def test_what_another_owner_left_unfinished_is_not_remembered_as_ones_own(memory):
+    def dies(messages):
+        raise ConnectionError("gone")
+
+    owners = iter(["ada", "bob"])
+    agent = create_agent(
+        ScriptedModel(script=[dies, AIMessage("Noted.")]),
+        [],
+        middleware=[TieredMemoryMiddleware(memory, scope=lambda runtime: next(owners)), Between()],
+        checkpointer=InMemorySaver(),
+    )
+    with pytest.raises(ConnectionError):
+        agent.invoke(user("ada's secret"), THREAD)
+    agent.invoke(user("bob's question"), THREAD)
+    assert texts(memory, scope="bob") == ["Noted.", "One moment.", "bob's question"]
+
+
+def test_what_was_said_while_nothing_was_remembered_stays_unsaid_when_remembering_begins(memory):
+    saver = InMemorySaver()
+    for remember in (False, True):
+        ours = TieredMemoryMiddleware(memory, remember=remember)
+        agent = create_agent(ScriptedModel(), [], middleware=[ours], checkpointer=saver)
+        agent.invoke(user(f"remember={remember}"), THREAD)
+    assert texts(memory) == ["ok", "remember=True"]
+
+
+def test_a_turn_that_could_not_be_written_is_not_tried_again_with_every_later_one(memory, monkeypatch):
+    agent = create_agent(ScriptedModel(), [], middleware=[TieredMemoryMiddleware(memory)], checkpointer=InMemorySaver())
+
+    def fails(*args, **kwargs):
+        raise StorageError("disk full")
+
+    with monkeypatch.context() as full:
+        full.setattr(memory.turns, "end", fails)
+        agent.invoke(user("one"), THREAD)
+    agent.invoke(user("two"), THREAD)
+    assert [m["content"] for m in memory.context("t1").history()] == ["two", "ok"]
+
+
+async def a_session(runtime):
+    return "s"
+
+
+def test_an_asynchronous_session_function_is_refused(memory):
+    agent = create_agent(ScriptedModel(), [], middleware=[TieredMemoryMiddleware(memory, session=a_session)])
+    with pytest.raises(InvalidInput, match="session: expected the session= function to return a string, got coroutine"):
+        agent.invoke(user("hi"))

@@ -197,3 +197,12 @@ def test_the_same_conversation_in_a_new_process_has_the_same_window(opened, memo
 def test_a_window_is_a_number_of_tokens(memory, wrong):
     with pytest.raises(InvalidInput, match="window"):
         TieredMemoryMiddleware(memory, window=wrong)
+
+
+@pytest.mark.parametrize(
+    "said", [[AIMessage("Good morning.")], [HumanMessage("")], [SystemMessage("s"), HumanMessage([])]]
+)
+def test_a_conversation_in_which_no_user_speaks_is_shown_whole(memory, said):
+    model = ScriptedModel()
+    create_agent(model, [], middleware=[TieredWindowMiddleware(memory, 100)]).invoke({"messages": said})
+    assert [m.content for m in sent(model)] == [m.content for m in said]
