@@ -6,6 +6,8 @@ import math
 import threading
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from shared_core.eviction import AttentionLRUCache, copy_value, deep_size
 from shared_core.testing import FakeClock
@@ -121,3 +123,60 @@ def test_a_flat_list_of_changeable_things_is_copied_all_the_way():
     found = copy_value(value)
     found["a"].append(2)
     assert value == {"a": [1]}
+
+
+class Meddling:
+    """A key whose comparison asks the cache for whatever is next in the plan; hashes collide, so there is much to compare."""
+
+    cache, plan = None, ()
+
+    def __init__(self, n):
+        self.n = n
+
+    def __hash__(self):
+        return self.n % 3
+
+    def __eq__(self, other):
+        plan, Meddling.plan = Meddling.plan, ()  # what it asks for is not asked again from inside itself
+        if plan:
+            plan[0](Meddling.cache)
+        Meddling.plan = plan[1:]
+        return self.n == other.n
+
+
+numbers = st.integers(0, 11)
+changes = st.one_of(
+    st.tuples(st.just("put"), numbers, st.integers(0, 60).map("x".__mul__)),
+    st.tuples(st.sampled_from(["delete", "pin", "get"]), numbers),
+    st.tuples(st.sampled_from(["clear", "stats"])),
+).map(lambda one: lambda cache: getattr(cache, one[0])(*map(Meddling, one[1:2]), *one[2:]))
+
+
+@given(
+    max_items=st.integers(1, 8),
+    default_prior=st.sampled_from([0.5, "frequency"]),
+    calls=st.lists(st.tuples(changes, st.lists(changes, max_size=3)), max_size=30),
+)
+@settings(deadline=None)
+def test_keys_that_change_the_cache_while_they_are_compared_lose_no_slot_and_no_byte(max_items, default_prior, calls):
+    cache = Meddling.cache = AttentionLRUCache(max_items, 600, default_prior=default_prior)
+    for call, meant in calls:
+        Meddling.plan = tuple(meant)
+        call(cache)
+        Meddling.plan = ()
+        held = cache.keys()
+        assert len({key.n for key in held}) == len(held) == len(cache) <= max_items
+        assert cache.bytes == sum(deep_size(cache.get(key)) for key in held) <= 600
+        assert cache._slots._capacity - len(cache._slots.free) == len(held)  # no slot is lost
+
+
+def test_a_change_from_inside_another_is_made_when_that_one_has_ended():
+    cache = Meddling.cache = AttentionLRUCache(4)
+    first, second = Meddling(1), Meddling(4)
+    cache.put(first, "first")
+    answers = []
+    Meddling.plan = (lambda own: answers.extend([own.delete(first), own.put("told", 1), "told" in own]),)
+    assert cache.put(second, "second")
+    Meddling.plan = ()
+    assert answers == [True, True, False]
+    assert cache.keys() == [second, "told"]
