@@ -266,7 +266,12 @@ class AttentionLRUCache:
             if prior is not None or unit is not None or not slots.plain:
                 slots.describe(slot, prior, unit)
             if new:
-                self._index[key] = slot  # last of all: from here on readers find it
+                try:
+                    self._index[key] = slot  # last of all: from here on readers find it
+                except BaseException:  # a key that cannot be compared: its slot is the next again
+                    self._keys[slot] = self._values[slot] = None
+                    slots.free.appendleft(slot)
+                    raise
             self._bytes += added
         finally:
             self._changing = False

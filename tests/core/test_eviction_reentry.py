@@ -4,6 +4,7 @@ import copy
 import gc
 import math
 import threading
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
@@ -150,6 +151,41 @@ changes = st.one_of(
     st.tuples(st.sampled_from(["delete", "pin", "get"]), numbers),
     st.tuples(st.sampled_from(["clear", "stats"])),
 ).map(lambda one: lambda cache: getattr(cache, one[0])(*map(Meddling, one[1:2]), *one[2:]))
+
+
+class Failing:
+    """A key that can be compared a few times, and then once cannot."""
+
+    left = 0
+
+    def __init__(self, n):
+        self.n = n
+
+    def __hash__(self):
+        return 1
+
+    def __eq__(self, other):
+        Failing.left -= 1
+        if Failing.left == 0:
+            raise RuntimeError("no comparison")
+        return self.n == other.n
+
+
+@pytest.mark.parametrize("left", range(1, 8))
+def test_a_key_whose_comparison_fails_takes_no_slot(left):
+    cache = AttentionLRUCache(6)
+    for n in range(4):
+        cache.put(Failing(n), "v")
+    Failing.left = left
+    with suppress(RuntimeError):
+        cache.put(Failing(9), "v")
+    Failing.left = 0
+    held = [key.n for key in cache.keys()]  # noqa: SIM118
+    assert held in ([0, 1, 2, 3], [0, 1, 2, 3, 9])
+    for n in range(20, 26):
+        assert cache.put(Failing(n), "w")
+    assert len(cache) == len(cache.keys()) == 6
+    assert cache.bytes == 6 * deep_size("w")
 
 
 @given(
