@@ -35,6 +35,7 @@ _KINDS_ELSEWHERE = {  # looked up where the model itself has loaded them
     "AnthropicCompletionResponse": "llama_index.llms.anthropic.base",
 }
 _NO_SETTING = {"api_key", "timeout", "request_timeout", "max_retries", "reuse_client"}  # they change no answer
+_HELD = (str, bool, float, dict)  # private whole numbers and lists are counts and records of the calls made
 _NOT_SAID = {"session_id", "usage"}  # LlamaIndex's own notes on a message; no provider is sent them
 _REASONS = {"complete": "stop", "eos": "stop", "eos_token": "stop"}
 _ID_KEYS = ("id", "tool_call_id", "call_id")
@@ -77,7 +78,9 @@ def _model(llm: LLM) -> dict[str, Any]:
         for name, field in type(llm).model_fields.items()
         if not field.exclude and name not in _NO_SETTING
     }
-    return {"class": _name(type(llm)), "name": model_name(llm), "fields": fields}
+    private: Mapping[str, Any] = llm.__pydantic_private__ or {}
+    held = {name: value for name, value in private.items() if type(value) in _HELD and is_plain(value)}
+    return {"class": _name(type(llm)), "name": model_name(llm), "fields": fields, "held": held}
 
 
 def model_name(llm: LLM) -> str:

@@ -43,7 +43,8 @@ def cached_llm(llm: LLM, memory: TieredMemory, *, scope: Scope = None) -> Cached
     ``FunctionAgent(llm=cached_llm(llm, memory), …)``. Chats and completions, whole and streamed, sync and async, with
     and without tools; a replayed stream is chunk by chunk the one that was heard. Two requests are the same if the
     model and its settings, the tools, every keyword and all messages are (a file that a block names counts by its
-    content); what a model holds in private attributes is not seen, and with a lambda among the settings nothing is
+    content). Of what a model holds in private attributes texts, flags, fractions and plain dicts count, nothing else:
+    whole numbers and lists are where calls are counted and noted. With a lambda among the settings nothing is
     kept. The answers of one scope are never given to another. Not kept: errors, streams that were not read to their end, and answers that are truncated, refused,
     empty or would not come back equal. Equal calls at the same time make one (streams do not). On a hit
     ``raw["tiered_memory"]`` says so; ``raw`` is otherwise what JSON can carry of the provider's. A cache that cannot
@@ -85,6 +86,10 @@ class CachedLLM(FunctionCallingLLM):
             return getattr(self.__dict__["llm"], name)
 
         def __setattr__(self, name: str, value: Any) -> None:
+            own = name.startswith("_") or name in type(self).model_fields or "llm" not in self.__dict__
+            if not own and hasattr(self.llm, name):  # a setting that only the model has
+                setattr(self.llm, name, value)
+                return
             super().__setattr__(name, value)
             if name in _SHARED:  # Settings sets the callbacks so, and the model's own calls report to them
                 setattr(self.llm, name, value)

@@ -6,6 +6,7 @@ No trimming and no storage here. A message is ``{"role": …, "content": str | l
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -170,26 +171,26 @@ def paired(messages: Sequence[Message]) -> list[Message]:
     result are left out with all that belongs to them, so that they come in whole, once the last result is
     there. Elsewhere a call without a result, a result without a call and a second result for one call are
     removed, and with them the thinking of that message (it is bound to its whole); a message left empty
-    goes too. Others pass as they are.
+    goes too. Others pass as they are. Calls of one id beside each other (some providers give the tool's name for
+    one) have a result each.
     """
     out: list[Message] = []
     at = 0
     while at < len(messages):
-        calls = tool_calls(messages[at])
+        calls = _call_counts(messages[at])
         end = at + 1
         while calls and end < len(messages) and tool_results(messages[end]):
             end += 1
         group = messages[at + 1 if calls else at : end]
-        answered = {id for message in group for id in tool_results(message)}
-        kept = {id for id in calls if id in answered}
-        if end == len(messages) and len(kept) < len(calls) and not any(map(text_of, map(_of_user, group))):
+        kept = calls & Counter(id for message in group for id in tool_results(message))
+        if end == len(messages) and kept != calls and not any(map(text_of, map(_of_user, group))):
             return out
         if calls:
-            out += _keeping(messages[at], calls=kept, results=set())
-        left = set(kept)
+            out += _keeping(messages[at], calls=kept, results=Counter())
+        left = kept.copy()
         for message in group:
-            out += _keeping(message, calls=set(), results=left) if tool_results(message) else [message]
-            left -= set(tool_results(message))
+            out += _keeping(message, calls=Counter(), results=left) if tool_results(message) else [message]
+            left -= Counter(tool_results(message))
         at = end
     return out
 
@@ -199,35 +200,45 @@ def _of_user(message: Message) -> Message:
     return message if message.get("role") == "user" else {}
 
 
-def _keeping(message: Message, *, calls: set[str], results: set[str]) -> list[Message]:
-    """The message with only these tool calls and results, each once; none if nothing is left."""
-    if set(tool_calls(message)) == calls and _each_once(tool_results(message), results):
+def _call_counts(message: Mapping[str, Any]) -> Counter[str]:
+    """How many calls an assistant message makes under each id; one that stands in both places is one."""
+    if message.get("role") != "assistant":
+        return Counter()
+    blocks = Counter(str(block.get("id")) for block in _blocks(message) if block.get("type") == "tool_use")
+    return blocks | Counter(str(call.get("id")) for call in _listed(message))
+
+
+def _keeping(message: Message, *, calls: Counter[str], results: Counter[str]) -> list[Message]:
+    """The message with at most so many tool calls and results of each id; none if nothing is left."""
+    if _call_counts(message) == calls and Counter(tool_results(message)) <= results:
         return [message]
     if message.get("role") == "tool":
         return []
-    seen: set[str] = set()
+    left, left_beside = {"tool_use": calls.copy(), "tool_result": results.copy()}, calls.copy()
     content: list[Any] = []
     for block in _content(message):
         kind = block.get("type") if isinstance(block, Mapping) else None
         id = str(block.get("tool_use_id") if kind == "tool_result" else block.get("id")) if kind else ""
-        wanted = calls if kind == "tool_use" else results if kind == "tool_result" else None
-        if _is_thinking(block) or (wanted is not None and (id not in wanted or id in seen)):
+        if _is_thinking(block) or (kind in left and not _taken(left[kind], id)):
             continue
-        seen.add(id if wanted is not None else "")
         content.append(block)
     kept: Message = {**message}
     if isinstance(message.get("content"), list):
         kept["content"] = content
     if "tool_calls" in message:
-        listed = [call for call in _listed(message) if str(call.get("id")) in calls]
+        listed = [call for call in _listed(message) if _taken(left_beside, str(call.get("id")))]
         kept.pop("tool_calls")
         if listed:
             kept["tool_calls"] = listed
     return [kept] if kept.get("content") or kept.get("tool_calls") else []
 
 
-def _each_once(found: Sequence[str], wanted: set[str]) -> bool:
-    return len(set(found)) == len(found) and set(found) <= wanted
+def _taken(left: Counter[str], id: str) -> bool:
+    """Take one of this id, if any is left."""
+    if left[id] <= 0:
+        return False
+    left[id] -= 1
+    return True
 
 
 def _listed(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -53,7 +53,8 @@ class AttentionLRUCache:
 
     **Time** is ``clock()``, read once a call; NaN counts as long ago. All calls are thread-safe, and code of
     a key or value that runs inside one (``__eq__``, ``__del__``) may call the cache: values that go are
-    dropped outside the lock. An empty cache is true. InvalidInput (a ValueError) for arguments that make no sense; nothing was changed then.
+    dropped outside the lock, and a change asked for in the middle of another returns True at once and is made
+    when that one has ended. An empty cache is true. InvalidInput (a ValueError) for arguments that make no sense; nothing was changed then.
     """
 
     def __init__(
@@ -101,6 +102,8 @@ class AttentionLRUCache:
     def _own_lock(self) -> None:
         self._lock = threading.RLock()
         self._acquire, self._release = self._lock.acquire, self._lock.release
+        self._changing = False  # seen True by whom the lock lets in all the same: code that a change itself runs
+        self._later: list[Callable[[], Any]] = []
 
     def after_fork_in_child(self) -> None:
         """Start empty, with a lock of our own: another thread may have been in the middle of a change."""
@@ -153,6 +156,7 @@ class AttentionLRUCache:
         query = None if query_vector is None else arguments.unit_vector("query_vector", query_vector)
         now = self._clock()
         self._acquire()
+        inside, self._changing = self._changing, True
         try:
             slots = self._slots
             if query is not None:
@@ -169,7 +173,10 @@ class AttentionLRUCache:
                 slots.look(slot, query)
             value = self._values[slot]
         finally:
+            self._changing = inside
             self._release()
+            if self._later and not inside:
+                self._catch_up()
         # Outside the lock: nobody changes what is stored, and a slow copy holds nobody up.
         if self._as_they_are or self._copy is None or type(value) in self._shared:
             return value
@@ -182,9 +189,12 @@ class AttentionLRUCache:
         comes first; the outcome is the same. Later puts have no evidence yet.
         """
         task = arguments.unit_vector("task_vector", task_vector)
-        with self._lock:
+
+        def attended() -> None:
             self._slots.check_dimension("task_vector", task)
             self._slots.attend(task)
+
+        self._alone(attended)
 
     # Writing
 
@@ -209,7 +219,7 @@ class AttentionLRUCache:
             except Exception:  # noqa: BLE001  the value's own code runs here; whatever it raises means "cannot be cached"
                 with self._lock:
                     self._counts["uncacheable"] += 1
-                    gone = self._drop(key)
+                gone = self._alone(partial(self._drop, key))
                 return False
             if self._copy is not None and type(value) not in self._shared:
                 self._as_they_are = False
@@ -219,7 +229,12 @@ class AttentionLRUCache:
         now = self._clock()
         evicted = None
         self._acquire()
+        if self._changing:
+            self._later.append(partial(self.put, key, value, embedding, prior))
+            self._release()
+            return True
         try:
+            self._changing = True
             slots = self._slots
             if unit is not None:
                 slots.check_dimension("embedding", unit)
@@ -251,10 +266,18 @@ class AttentionLRUCache:
             if prior is not None or unit is not None or not slots.plain:
                 slots.describe(slot, prior, unit)
             if new:
-                self._index[key] = slot  # last of all: from here on readers find it
+                try:
+                    self._index[key] = slot  # last of all: from here on readers find it
+                except BaseException:  # a key that cannot be compared: its slot is the next again
+                    self._keys[slot] = self._values[slot] = None
+                    slots.free.appendleft(slot)
+                    raise
             self._bytes += added
         finally:
+            self._changing = False
             self._release()
+            if self._later:
+                self._catch_up()
         del gone
         if evicted and self._on_evict is not None:
             self._on_evict(evicted)
@@ -262,24 +285,28 @@ class AttentionLRUCache:
 
     def pin(self, key: Hashable, value: bool = True) -> bool:
         """Protect an entry from eviction, or stop to; False if the key is not here. Not an access."""
-        with self._lock:
+
+        def pinned() -> bool:
             slot = self._index.get(key)
             if slot is not None:
                 (self._slots.pinned.add if value else self._slots.pinned.discard)(slot)
             return slot is not None
 
+        return bool(self._alone(pinned))
+
     def delete(self, key: Hashable) -> bool:
         """Remove an entry, pinned or not; False if the key is not here."""
-        with self._lock:
-            gone = self._drop(key)
-        return bool(gone)
+        return bool(self._alone(partial(self._drop, key)))
 
     def clear(self) -> None:
         """Remove everything, pinned or not; the counters of ``stats`` go on."""
-        with self._lock:
+
+        def emptied() -> list[Any]:
             gone = self._values
             self._reset()
-        gone.clear()
+            return gone
+
+        self._alone(emptied)
 
     # Looking, without an access
 
@@ -311,6 +338,32 @@ class AttentionLRUCache:
             counts = {**self._counts, "items": len(self._index), "bytes": self._bytes}
             counts["hits"] += self._readings.count()
             return counts
+
+    # One change at a time
+
+    def _alone(self, change: Callable[[], Any]) -> Any:
+        """What the change gives, made inside the lock; True, and made later, in the middle of another."""
+        with self._lock:
+            if self._changing:
+                self._later.append(partial(self._alone, change))
+                return True
+            try:
+                self._changing = True
+                done = change()
+            finally:
+                self._changing = False
+        if self._later:
+            self._catch_up()
+        return done
+
+    def _catch_up(self) -> None:
+        """Make the changes that were asked for in the middle of the one that has ended."""
+        while self._later:
+            try:
+                change = self._later.pop(0)
+            except IndexError:  # another thread was faster
+                return
+            change()
 
     # Inside the lock
 

@@ -68,19 +68,22 @@ def import_(store: MemoryStore, path: str | Path, *, now: float) -> int:
     """Write every memory of a file that ``export`` wrote; return how many were not there before.
 
     All or none: InvalidInput names the first line that is not what is expected. Importing again changes
-    nothing. Texts are masked like those of any write, for the file may come from anywhere. Vectors of another
+    nothing, nor does a text that stands here unmasked already, written when nothing was masked. Texts are masked like
+    those of any write, for the file may come from anywhere. Vectors of another
     model, or of a text before it was masked, are left out and made again by the next recall.
     """
     source = _path(path)
     items: dict[tuple[str, str], WholeMemory] = {}
     lines: dict[tuple[str, str], int] = {}
+    masked: dict[tuple[str, str], str] = {}
     try:
-        with source.open(encoding="utf-8") as read:
+        with source.open(encoding="utf-8-sig") as read:  # editors put a mark before the first line
             for number, line in enumerate(read, 1):
                 if not line.strip():
                     continue
                 try:
-                    item = _parsed(line, store, now)
+                    found = _object(line)
+                    item = _parsed(found, store, now)
                 except (InvalidInput, RecursionError) as error:
                     raise InvalidInput(f"{source}, line {number}: {error}; nothing was imported") from error
                 key = (item.memory.scope, item.memory.id)
@@ -90,11 +93,15 @@ def import_(store: MemoryStore, path: str | Path, *, now: float) -> int:
                         "nothing was imported"
                     )
                 items.setdefault(key, item)
+                if item.memory.text != found["text"]:
+                    masked[key] = found["text"]
                 lines.setdefault(key, number)
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{source}: expected UTF-8, got {error}; nothing was imported") from error
     except OSError as error:
         raise StorageError(f"{source}: expected a file that can be read, got {error}") from error
+    for key in [key for key, text in masked.items() if _stands(store, key, text)]:
+        del items[key]
     if any(item.vectors is not None and item.embedder == store.vectors.fingerprint for item in items.values()):
         store.vectors.are_taken(wait=True)  # a new file has no model yet: it is this one's
     return store.storage.upkeep.restore(list(items.values()))
@@ -120,14 +127,24 @@ def _line(item: WholeMemory, *, vectors: bool) -> str:
     return json.dumps(found)
 
 
-def _parsed(line: str, store: MemoryStore, now: float) -> WholeMemory:
-    """One line, checked like any other input: it may have come from anywhere."""
+def _stands(store: MemoryStore, key: tuple[str, str], text: str) -> bool:
+    """Whether this very text is stored under the scope and id."""
+    (held,) = store.rows.get(key[0], [key[1]])
+    return held is not None and held.text == text
+
+
+def _object(line: str) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except ValueError as error:
         raise InvalidInput(f"expected one JSON object a line, got {error}") from error
     if not isinstance(found, dict):
         raise InvalidInput(f"expected one JSON object a line, got {type(found).__name__}")
+    return found
+
+
+def _parsed(found: Mapping[str, Any], store: MemoryStore, now: float) -> WholeMemory:
+    """One line, checked like any other input: it may have come from anywhere."""
     unknown = sorted(set(found) - {*_MEMORY, *_MORE})
     if unknown:
         raise InvalidInput(f"expected keys among {', '.join((*_MEMORY, *_MORE))}, got {unknown[0]!r}")

@@ -41,7 +41,7 @@ class Blobs(Protocol):
     ) -> list[str]:
         """``put`` in a bounded namespace: one blob after another, each with what goes for it, in one transaction.
 
-        Returns the keys that went. What is not admitted is not stored.
+        Returns the keys that went and did not come back. What is not admitted is not stored.
         """
 
     def use(self, scope: str, namespace: str, reads: Mapping[str, tuple[int, float]], room: BlobRoom) -> None:

@@ -39,7 +39,7 @@ class InMemoryBlobs:
         self, scope: str, namespace: str, blobs: Sequence[Blob], room: BlobRoom, *, durable: bool = False
     ) -> list[str]:
         """Insert or replace one after another within the room."""
-        evicted: list[str] = []
+        evicted: dict[str, None] = {}
         with self._lock:
             for blob in blobs:
                 at = (scope, namespace, blob.key)
@@ -48,10 +48,11 @@ class InMemoryBlobs:
                     self._rows.pop((scope, namespace, key), None)
                     self._uses.pop((scope, namespace, key), None)
                 if admission is not None:
-                    evicted += admission.victims
+                    evicted.update(dict.fromkeys(admission.victims))
+                    evicted.pop(blob.key, None)
                     self._rows[at], self._uses[at] = blob, admission.use
                     self._accesses[scope, namespace] = admission.use.access
-        return evicted
+        return list(evicted)
 
     def use(self, scope: str, namespace: str, reads: Mapping[str, tuple[int, float]], room: BlobRoom) -> None:
         """Note reads of a bounded namespace."""

@@ -478,6 +478,11 @@ class BlobsConformance:
         assert storage.blobs.keys("b", "n", now=NOW) == ["1"]
         assert room.seen == [(1, 17, 0), (2, 21, 1), (2, 8, 2), (2, 8, 2)]
 
+    def test_a_blob_that_went_and_came_back_in_one_write_did_not_go(self, storage: Storage) -> None:
+        blobs = [Blob(key, b"", NOW) for key in ("1", "2", "3", "1")]
+        assert storage.blobs.put_within("a", "n", blobs, _OldestOut(items=2)) == ["2"]
+        assert storage.blobs.keys("a", "n", now=NOW) == ["3", "1"]
+
     def test_a_blob_that_a_room_refuses_takes_the_older_one_with_it(self, storage: Storage) -> None:
         storage.blobs.put("a", "n", [Blob("refused", b"old", NOW)])
         assert storage.blobs.put_within("a", "n", [Blob("refused", b"new", NOW)], _OldestOut(items=2)) == []

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 import subprocess
 import sys
 import textwrap
 import threading
+from contextlib import closing
 
 import pytest
 from hypothesis import given, settings
@@ -159,6 +161,14 @@ class TestTheRule:
         bounded.put(*HERE, [("c", b"")])
         assert told == [("ada", "cache", ["a"], ["b", "c"])]
 
+    def test_who_wants_to_know_is_not_told_of_what_came_back_in_the_same_write(self, blobs):
+        told = []
+        bounded = BoundedBlobs(
+            blobs, rule=Rule(), clock=FakeClock(), max_items=2, on_evict=lambda *event: told.extend(event[2])
+        )
+        bounded.put(*HERE, [(key, b"") for key in ("a", "b", "c", "a", "c", "b", "a")])
+        assert sorted([*told, *keys(blobs)]) == ["a", "b", "c"]
+
 
 class TestOverProcesses:
     def test_a_restart_forgets_no_use(self, open_memory, clock):
@@ -217,6 +227,19 @@ class TestOverProcesses:
         assert memory.forget_scope("ada").left == 0
         bounded.put(*HERE, [("a", b"")])
         assert keys(memory.storage.blobs) == ["a"]
+
+    def test_reads_noted_after_a_scope_was_forgotten_leave_no_name_of_it(self, open_memory, tmp_path):
+        memory, other = open_memory(), open_memory()
+        bounded, elsewhere = memory.bounded_blobs(max_items=3), other.bounded_blobs(max_items=3)
+        bounded.put(*HERE, [("a", b"")])
+        bounded.get(*HERE, ["a"])
+        elsewhere.get(*HERE, ["a"])
+        memory.forget_scope("ada")
+        bounded.flush()
+        elsewhere.flush()
+        with closing(sqlite3.connect(tmp_path / "memory.db")) as db:
+            assert db.execute("SELECT count(*) FROM places").fetchone() == (0,)
+            assert db.execute("SELECT count(*) FROM blob_uses").fetchone() == (0,)
 
     def test_after_close_it_says_so(self, open_memory):
         memory = open_memory()

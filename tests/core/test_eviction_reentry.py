@@ -4,8 +4,11 @@ import copy
 import gc
 import math
 import threading
+from contextlib import suppress
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from shared_core.eviction import AttentionLRUCache, copy_value, deep_size
 from shared_core.testing import FakeClock
@@ -121,3 +124,95 @@ def test_a_flat_list_of_changeable_things_is_copied_all_the_way():
     found = copy_value(value)
     found["a"].append(2)
     assert value == {"a": [1]}
+
+
+class Meddling:
+    """A key whose comparison asks the cache for whatever is next in the plan; hashes collide, so there is much to compare."""
+
+    cache, plan = None, ()
+
+    def __init__(self, n):
+        self.n = n
+
+    def __hash__(self):
+        return self.n % 3
+
+    def __eq__(self, other):
+        plan, Meddling.plan = Meddling.plan, ()  # what it asks for is not asked again from inside itself
+        if plan:
+            plan[0](Meddling.cache)
+        Meddling.plan = plan[1:]
+        return self.n == other.n
+
+
+numbers = st.integers(0, 11)
+changes = st.one_of(
+    st.tuples(st.just("put"), numbers, st.integers(0, 60).map("x".__mul__)),
+    st.tuples(st.sampled_from(["delete", "pin", "get"]), numbers),
+    st.tuples(st.sampled_from(["clear", "stats"])),
+).map(lambda one: lambda cache: getattr(cache, one[0])(*map(Meddling, one[1:2]), *one[2:]))
+
+
+class Failing:
+    """A key that can be compared a few times, and then once cannot."""
+
+    left = 0
+
+    def __init__(self, n):
+        self.n = n
+
+    def __hash__(self):
+        return 1
+
+    def __eq__(self, other):
+        Failing.left -= 1
+        if Failing.left == 0:
+            raise RuntimeError("no comparison")
+        return self.n == other.n
+
+
+@pytest.mark.parametrize("left", range(1, 8))
+def test_a_key_whose_comparison_fails_takes_no_slot(left):
+    cache = AttentionLRUCache(6)
+    for n in range(4):
+        cache.put(Failing(n), "v")
+    Failing.left = left
+    with suppress(RuntimeError):
+        cache.put(Failing(9), "v")
+    Failing.left = 0
+    held = [key.n for key in cache.keys()]  # noqa: SIM118
+    assert held in ([0, 1, 2, 3], [0, 1, 2, 3, 9])
+    for n in range(20, 26):
+        assert cache.put(Failing(n), "w")
+    assert len(cache) == len(cache.keys()) == 6
+    assert cache.bytes == 6 * deep_size("w")
+
+
+@given(
+    max_items=st.integers(1, 8),
+    default_prior=st.sampled_from([0.5, "frequency"]),
+    calls=st.lists(st.tuples(changes, st.lists(changes, max_size=3)), max_size=30),
+)
+@settings(deadline=None)
+def test_keys_that_change_the_cache_while_they_are_compared_lose_no_slot_and_no_byte(max_items, default_prior, calls):
+    cache = Meddling.cache = AttentionLRUCache(max_items, 600, default_prior=default_prior)
+    for call, meant in calls:
+        Meddling.plan = tuple(meant)
+        call(cache)
+        Meddling.plan = ()
+        held = cache.keys()
+        assert len({key.n for key in held}) == len(held) == len(cache) <= max_items
+        assert cache.bytes == sum(deep_size(cache.get(key)) for key in held) <= 600
+        assert cache._slots._capacity - len(cache._slots.free) == len(held)  # no slot is lost
+
+
+def test_a_change_from_inside_another_is_made_when_that_one_has_ended():
+    cache = Meddling.cache = AttentionLRUCache(4)
+    first, second = Meddling(1), Meddling(4)
+    cache.put(first, "first")
+    answers = []
+    Meddling.plan = (lambda own: answers.extend([own.delete(first), own.put("told", 1), "told" in own]),)
+    assert cache.put(second, "second")
+    Meddling.plan = ()
+    assert answers == [True, True, False]
+    assert cache.keys() == [second, "told"]

@@ -103,6 +103,13 @@ def test_thinking_is_left_out_and_what_has_none_is_the_same_object():
         pytest.param([user("q"), call("a")], [user("q")], id="not answered yet"),
         pytest.param([user("q"), use("a", "b"), result("a", after=[text("go on")])], [user("q"), use("a"), result("a", after=[text("go on")])], id="the user went on"),
         pytest.param([user("q"), said("a"), tool("a")], [user("q"), said("a")], id="at the end"),
+        pytest.param([user("q"), call("f", "f"), tool("f"), tool("f"), said("x")], None, id="two calls of one id"),
+        pytest.param([user("q"), use("f", "f", "g"), result("f", "f", "g")], None, id="two calls of one id in blocks"),
+        pytest.param([user("q"), call("f", "f"), tool("f"), tool("f"), tool("f"), user("r")], [user("q"), call("f", "f"), tool("f"), tool("f"), user("r")], id="and a third result"),
+        pytest.param([user("q"), call("f", "f"), tool("f"), user("r")], [user("q"), call("f"), tool("f"), user("r")], id="one of two of one id never came"),
+        pytest.param([user("q"), use("f", "f"), result("f"), user("r")], [user("q"), use("f"), result("f"), user("r")], id="nor in blocks"),
+        pytest.param([user("q"), call("f", "f"), tool("f")], [user("q")], id="two of one id, still waiting"),
+        pytest.param([user("q"), {**use("f", "f"), "tool_calls": call("f", "f")["tool_calls"]}, tool("f"), tool("f")], None, id="each in both places"),
     ],
 )  # fmt: skip
 def test_what_is_not_paired_is_left_out(given, kept):

@@ -259,6 +259,34 @@ def test_what_comes_in_from_a_file_is_masked_like_what_is_written(open_memory, t
     assert kept.get("1").text.endswith(CANARY)
 
 
+def test_what_stands_here_unmasked_comes_in_again_as_nothing_new(open_memory, tmp_path):
+    lax = open_memory(settings=Settings(mask=None))
+    lax.remember(f"The deploy token is {CANARY}", id="1")
+    lax.remember("Tea with milk.", id="2")
+    lax.export(tmp_path / "out.jsonl")
+    lax.close()
+    memory = open_memory()
+    before = everything(memory)
+    assert memory.import_(tmp_path / "out.jsonl") == 0
+    assert everything(memory) == before
+    memory.supersede("1", "The deploy token was changed.")
+    assert memory.import_(tmp_path / "out.jsonl") == 0
+    memory.forget(["1"])
+    memory.remember("Another text.", id="1")
+    with pytest.raises(DuplicateId, match="id '1' is taken"):
+        memory.import_(tmp_path / "out.jsonl")
+
+
+def test_a_file_that_an_editor_marked_as_utf_8_is_read(open_memory, tmp_path):
+    memory = open_memory()
+    memory.remember("one", id="1")
+    memory.export(tmp_path / "out.jsonl")
+    (tmp_path / "marked.jsonl").write_bytes(
+        b"\xef\xbb\xbf" + (tmp_path / "out.jsonl").read_bytes().replace(b"\n", b"\r\n")
+    )
+    assert open_memory(tmp_path / "other.db").import_(tmp_path / "marked.jsonl") == 1
+
+
 def test_a_mask_that_fails_lets_nothing_be_imported(open_memory, tmp_path):
     memory = open_memory(tmp_path / "one.db")
     memory.remember("one", id="1")

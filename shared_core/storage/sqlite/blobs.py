@@ -66,22 +66,25 @@ class SQLiteBlobs:
         self, scope: str, namespace: str, blobs: Sequence[Blob], room: BlobRoom, *, durable: bool = False
     ) -> list[str]:
         """Insert or replace one after another within the room, in one transaction."""
-        evicted: list[str] = []
+        evicted: dict[str, None] = {}
         with self._connections.write(wait=self._wait, durable=durable) as db:
             place = SQLitePlace(db, scope, namespace)
             for blob in blobs:
                 admission = room.admit(place, blob.key, size_of(blob.key, blob.value))
                 _delete(db, scope, namespace, (blob.key,) if admission is None else admission.victims)
                 if admission is not None:
-                    evicted += admission.victims
+                    evicted.update(dict.fromkeys(admission.victims))
+                    evicted.pop(blob.key, None)  # it came back
                     _put(db, scope, namespace, blob)
                     place.note(blob.key, admission.use)
                 place.look()
-        return evicted
+        return list(evicted)
 
     def use(self, scope: str, namespace: str, reads: Mapping[str, tuple[int, float]], room: BlobRoom) -> None:
         """Note reads of a bounded namespace."""
         with self._connections.write(wait=self._wait, durable=False) as db:
+            if not any(_is_held(db, scope, namespace, key) for key in reads):
+                return  # a scope that was forgotten meanwhile must not get its name back
             place = SQLitePlace(db, scope, namespace)
             for key, (times, at) in reads.items():
                 held = place.find(key)
@@ -189,6 +192,11 @@ def _put(db: sqlite3.Connection, scope: str, namespace: str, blob: Blob) -> None
         "INSERT OR IGNORE INTO blob_tags (namespace, tag, blob) VALUES (?, ?, ?)",
         ((namespace, tag, row) for tag in blob.tags),
     )
+
+
+def _is_held(db: sqlite3.Connection, scope: str, namespace: str, key: str) -> bool:
+    where = (scope, namespace, key)
+    return db.execute("SELECT 1 FROM blobs WHERE scope = ? AND namespace = ? AND key = ?", where).fetchone() is not None
 
 
 def _delete(db: sqlite3.Connection, scope: str, namespace: str, keys: Sequence[str]) -> int:

@@ -179,6 +179,38 @@ def test_what_is_set_on_it_is_set_on_the_model_and_a_setting_it_does_not_have_is
     assert llm.chat(HELLO).message.content == "other words" != first
     with pytest.raises(ValueError, match="temperature"):
         llm.temperature = 1.0
+    llm.max_tokens = 2
+    assert model.max_tokens == llm.max_tokens == 2
+    assert llm.complete("a b c").text == model.complete("a b c").text
+
+
+class Secretive(Chunked):
+    """A model that keeps what it is, and how often it was asked, to itself."""
+
+    _voice: str = PrivateAttr(default="")
+    _style: dict = PrivateAttr(default_factory=dict)
+    _times: int = PrivateAttr(default=0)
+
+    def chat(self, messages, **kwargs):
+        self._times += 1
+        *_, last = text(f"{self._voice} {self._style}")(messages)
+        return last.model_copy(update={"delta": None})
+
+
+def test_models_of_one_class_that_differ_in_private_share_no_answer(memory):
+    heard = []
+    for voice, style in [("bass", {}), ("alto", {}), ("alto", {"dry": True})]:
+        model = Secretive()
+        model._voice, model._style = voice, style
+        llm = cached_llm(model, memory)
+        heard.append(llm.chat(HELLO).message.content)
+        for kept in (llm, copy.deepcopy(llm), llm.model_copy(), cached_llm(model, memory)):
+            assert kept.chat(HELLO).message.content == heard[-1]
+        assert model._times == 1  # a private count of calls makes no request another one
+    assert len(set(heard)) == 3
+    again = Secretive()
+    again._voice = "bass"
+    assert cached_llm(again, memory).chat(HELLO).raw["tiered_memory"]["hit"]
 
 
 # Copies
