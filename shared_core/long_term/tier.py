@@ -291,7 +291,10 @@ class LongTerm:
         return lifecycle.check(self._store)
 
     def rebuild_index(self) -> CheckReport:
-        """Mend what ``check`` found and can be mended: terms are cut and vectors made anew from the texts."""
+        """Mend what ``check`` found and can be mended: terms are cut and vectors made anew from the texts.
+
+        The room that was left by what was erased is given back to the disk.
+        """
         return lifecycle.rebuild_index(self._store)
 
     alist = off_loop(list)

@@ -79,7 +79,7 @@ class Upkeep(Protocol):
         """How many memories there are, and what is wrong. Changes nothing."""
 
     def mend(self, terms_of: TermsOf) -> int:
-        """Make the index of every memory agree with its text; drop vectors that no model wrote.
+        """Make the index of every memory agree with its text; drop vectors that no model wrote; give free room back.
 
         Returns how many index rows changed.
         """

@@ -206,3 +206,17 @@ def test_reembedding_shows_how_far_it_is(open_memory, tmp_path, monkeypatch):
     open_memory(embedder=HashEmbedder(32), reembed=True)
     assert [(bar.total, bar.n) for bar in bars] == [(300, 300)]
     bars[0].fp.close()
+
+
+def test_room_that_erased_memories_left_is_given_back_to_the_disk(open_memory, tmp_path):
+    memory = open_memory()
+    items = [{"text": f"fact {i} " + "and so it goes on " * 40} for i in range(400)]
+    ids = [one.id for one in memory.remember_many(items)]
+    kept = memory.remember("The one that stays.")
+    memory.context("s").append({"role": "user", "content": "hello"})
+    memory.forget(ids)
+    before = (tmp_path / "memory.db").stat().st_size
+    assert memory.rebuild_index().problems == ()
+    assert (tmp_path / "memory.db").stat().st_size < before / 3
+    assert [hit.memory.id for hit in memory.recall("the one that stays")] == [kept.id]
+    assert len(memory.context("s").history()) == 1

@@ -2,6 +2,7 @@
 
 import sqlite3
 import threading
+from contextlib import closing
 
 import pytest
 from hypothesis import given, settings
@@ -221,3 +222,17 @@ async def test_the_async_twins_do_the_same(memory):
     branch = await window.abranch(one)
     await window.arewind(one)
     assert await window.asnapshot() == one == branch.snapshot()
+
+
+def test_a_snapshot_copies_nothing(open_memory, tmp_path):
+    """A hundred snapshots of a growing conversation, and a rewind to each: a row a message, and no more."""
+    memory = open_memory()
+    window, points = memory.context("s"), []
+    for i in range(100):
+        window.append(said(f"message {i}"))
+        points.append(window.snapshot())
+    for point in points:
+        window.rewind(point)
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as db:
+        rows = [db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("nodes", "bodies", "heads")]
+    assert rows == [100, 100, 1]

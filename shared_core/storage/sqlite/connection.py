@@ -136,6 +136,15 @@ class Connections:
             finally:
                 db.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
 
+    def compact(self) -> None:
+        """Give the room that erased rows left back to the disk. If others are at work, or the disk is full, it stays."""
+        if self.in_memory or self.read_only:
+            return
+        self._check_usable()
+        with self._lock, suppress(sqlite3.Error):
+            self._own_writer().execute("VACUUM")
+        self.wipe()
+
     def close(self) -> None:
         """Close all connections; later use raises Closed."""
         with self._lock:

@@ -148,7 +148,12 @@ class SQLiteUpkeep:
         return memories, [Problem(kind, len(ids), tuple(ids[:_SHOWN])) for kind, ids in found.items()]
 
     def mend(self, terms_of: TermsOf) -> int:
-        """Make the index agree with the rows, in one transaction."""
+        """Make the index agree with the rows, in one transaction; then give free room back to the disk."""
+        count = self._agreed(terms_of)
+        self._connections.compact()
+        return count
+
+    def _agreed(self, terms_of: TermsOf) -> int:
         with self._connections.write() as db:
             db.execute("REINDEX")
             count = db.execute("DELETE FROM search_index WHERE memory NOT IN (SELECT row FROM memories)").rowcount
