@@ -38,7 +38,8 @@ class AttentionLRUCache:
     ``max_items``); the newcomer is never its own victim. An entry larger than ``max_bytes`` is not
     stored and evicts nothing. Pinned entries are never evicted; where they leave no room, the new entry
     is not stored and nothing is evicted. The size of an entry is ``getsizeof(value)`` plus 4 bytes for
-    each dimension of its embedding, measured when it is put; keys and bookkeeping come on top.
+    each dimension of its embedding, measured when it is put (that of an immutable value under ``max_items`` alone when
+    ``bytes`` is asked for); keys and bookkeeping come on top.
 
     **Rule.** ``alpha``, ``beta``, ``time_scale`` (seconds) and ``evidence_weight`` as in
     ``settings.Rule``. ``default_prior`` in [0, 1] is the prior of entries put without one;
@@ -90,6 +91,8 @@ class AttentionLRUCache:
         # Types whose values the default copy gives back as they are, and the default size looks no deeper into.
         self._shared = IMMUTABLE if copy is copy_value else frozenset()
         self._flat = IMMUTABLE - {type(MISS)} if getsizeof is deep_size and copy in (None, copy_value) else frozenset()
+        # Without a bound of bytes nobody needs the size of a value of those types until it is asked for.
+        self._measures = max_bytes is not None
         self._on_evict = on_evict
         self._as_they_are = True  # no value was ever put that has to be copied on its way out
         # Taken and given back by hand where it counts: ``with`` costs twice as much as the two calls.
@@ -212,7 +215,8 @@ class AttentionLRUCache:
             prior = arguments.share("prior", prior)
         gone: Any = None  # whatever leaves is held until the lock is free: its __del__ may call the cache
         if type(value) in self._flat:
-            size = value.__sizeof__()  # what sys.getsizeof says of these types, at a quarter of its price
+            # What sys.getsizeof says of these types, at a quarter of its price.
+            size = value.__sizeof__() if self._measures else 0
         else:
             try:
                 value = value if self._copy is None else self._copy(value)
@@ -261,7 +265,9 @@ class AttentionLRUCache:
                 gone, self._values[slot] = self._values[slot], value
                 if slots.counts and slots.use(slot):
                     slots.rescale()
-            slots.size[slot] = size
+            if added:
+                slots.size[slot] = size
+                self._bytes += added
             slots.last_accessed[slot] = now
             if prior is not None or unit is not None or not slots.plain:
                 slots.describe(slot, prior, unit)
@@ -270,9 +276,10 @@ class AttentionLRUCache:
                     self._index[key] = slot  # last of all: from here on readers find it
                 except BaseException:  # a key that cannot be compared: its slot is the next again
                     self._keys[slot] = self._values[slot] = None
+                    self._bytes -= size
+                    slots.size[slot] = 0
                     slots.free.appendleft(slot)
                     raise
-            self._bytes += added
         finally:
             self._changing = False
             self._release()
@@ -327,7 +334,11 @@ class AttentionLRUCache:
     @property
     def bytes(self) -> int:
         """The sizes of all entries together, never above ``max_bytes``."""
-        return self._bytes
+        if self._measures:
+            return self._bytes
+        with self._lock:
+            held = map(self._values.__getitem__, self._index.values())
+            return self._bytes + sum(int(value.__sizeof__()) for value in held if type(value) in self._flat)
 
     def stats(self) -> dict[str, int]:
         """Counters since construction, and ``items`` and ``bytes`` held now.
@@ -335,7 +346,7 @@ class AttentionLRUCache:
         ``too_large``, ``no_room`` (pins) and ``uncacheable`` (cannot be copied) count puts not stored.
         """
         with self._lock:
-            counts = {**self._counts, "items": len(self._index), "bytes": self._bytes}
+            counts = {**self._counts, "items": len(self._index), "bytes": self.bytes}
             counts["hits"] += self._readings.count()
             return counts
 
@@ -384,9 +395,11 @@ class AttentionLRUCache:
         for key in gone[0]:
             del self._index[key]
         self._era = object()
-        self._bytes -= sum(map(self._slots.size.__getitem__, rows))
+        sizes = self._slots.size
+        self._bytes -= sum(map(sizes.__getitem__, rows))
         for row in rows:
             keys[row] = values[row] = None
+            sizes[row] = 0
         return list(zip(*gone, strict=True))
 
     def _make_room(self, size: int, slot: int | None, now: float) -> Evicted | None:
