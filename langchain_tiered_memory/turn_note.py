@@ -17,6 +17,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langchain_tiered_memory import blocks
 from shared_core import Turn
+from shared_core.mid_term.context import ROOT
 
 _KEY = "tiered_memory"
 
@@ -83,15 +84,19 @@ def opened(
     scope: str,
     session: str,
     writer: str,
+    left: Mapping[str, Any] | None = None,
 ) -> Opening:
     """The opening of a turn about this message; ``known`` is the note of the turn before.
 
     Several agents may share a session. What tells this one's messages is ``writer`` and the message that the state
-    began with: also where it is taken up from before its first turn had ended, and has no note yet.
+    began with: also where it is taken up from before its first turn had ended, and has no note yet. ``left`` is the
+    note of a branch that was left by going back to before that message: its key goes on, from the beginning.
     """
+    begins = known is None and not any(isinstance(m, AIMessage) for m in state["messages"])
+    keyed = left if known is None else known
     first = state["messages"][0]
     began = hashlib.sha256(f"{writer}\0{first.id}\0{first.text}".encode("utf-8", "replace")).hexdigest()[:32]
-    same = known is not None and (known["scope"], known["session"]) == (scope, session)
+    same = known is not None and _is_of(known, scope, session)
     ids = ids_of(state["messages"])
     unlogged = known.get("since") if known is not None and same else None
     return Opening(
@@ -101,11 +106,15 @@ def opened(
         query=message.text,
         shown=tuple(m.text for m in state["messages"] if isinstance(m, HumanMessage | AIMessage)),
         ids=ids,
-        head=known.get("head") if known is not None and same else None,
-        writer=known.get("writer", began) if known is not None and same else began,
+        head=ROOT if begins else known.get("head") if known is not None and same else None,
+        writer=keyed.get("writer", began) if keyed is not None and _is_of(keyed, scope, session) else began,
         since=unlogged if unlogged in ids else message.id or "",
         earlier=() if known is None else blocks.carried(known, state["messages"], message.id, same=same),
     )
+
+
+def _is_of(note: Mapping[str, Any], scope: str, session: str) -> bool:
+    return (note["scope"], note["session"]) == (scope, session)
 
 
 def note(opening: Opening, turn: Turn | None, *, remember: bool) -> dict[str, Any]:

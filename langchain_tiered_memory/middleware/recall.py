@@ -19,7 +19,7 @@ from langchain.agents.middleware.types import ExtendedModelResponse
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
-from langchain_tiered_memory import blocks, convert, turn_note
+from langchain_tiered_memory import blocks, branches, convert, turn_note
 from langchain_tiered_memory.blocks import Entry
 from langchain_tiered_memory.owner import Named, check_session, scope_of, session_of, writer_of
 from langchain_tiered_memory.turn_note import TieredMemoryState
@@ -84,7 +84,8 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
 
     def before_agent(self, state: TieredMemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Recall for the user's newest message; keep the ids of what came."""
-        opening = self._opening(state, runtime)
+        left = branches.left(self._name) if self._follows and self._note(state) is None else None
+        opening = self._opening(state, runtime, left)
         if opening is None:
             return None
         turns, where = self._memory.turns, {"session": opening.session, "scope": opening.scope}
@@ -95,7 +96,8 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
 
     async def abefore_agent(self, state: TieredMemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """``before_agent`` off the event loop."""
-        opening = self._opening(state, runtime)
+        left = await branches.aleft(self._name) if self._follows and self._note(state) is None else None
+        opening = self._opening(state, runtime, left)
         if opening is None:
             return None
         turns, where = self._memory.turns, {"session": opening.session, "scope": opening.scope}
@@ -104,14 +106,16 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         turn = await turns.abegin(opening.query, shown_texts=opening.shown, **where) if opening.query.strip() else None
         return turn_note.noted(state, self._name, turn_note.note(opening, turn, remember=self._remember))
 
-    def _opening(self, state: TieredMemoryState, runtime: Runtime[Any]) -> turn_note.Opening | None:
+    def _opening(
+        self, state: TieredMemoryState, runtime: Runtime[Any], left: Mapping[str, Any] | None
+    ) -> turn_note.Opening | None:
         """None when there is nothing new to answer: the turn goes on with what it recalled."""
         scope = scope_of(self._memory, self._scope, runtime)
         message, known = turn_note.newest_message(state), self._note(state)
         if message is None or (known is not None and (known["message"], known["scope"]) == (message.id, scope)):
             return None
         session, writer = session_of(self._session, runtime), writer_of(self._name, runtime)
-        return turn_note.opened(state, message, known, scope, session, writer)
+        return turn_note.opened(state, message, known, scope, session, writer, left)
 
     def _note(self, state: Any) -> dict[str, Any] | None:
         return turn_note.note_of(state, self._name)
