@@ -144,8 +144,21 @@ def ids_of(messages: Sequence[BaseMessage]) -> tuple[str, ...]:
 
 
 def since(messages: Sequence[BaseMessage], id: str) -> Sequence[BaseMessage]:
-    """The messages of a turn: from the user's message on, with those the user sent right before it."""
-    start = next((i for i in reversed(range(len(messages))) if messages[i].id == id), len(messages))
-    while 0 < start < len(messages) and isinstance(messages[start - 1], HumanMessage):
+    """The messages of a turn: from the user's message on, with those the user sent right before it.
+
+    A message that was replaced meanwhile is the user's last one; after a summary took its place, what came since is left.
+    """
+    start = next((i for i in reversed(range(len(messages))) if messages[i].id == id), None)
+    if start is None:
+        start = next(
+            (i for i in reversed(range(len(messages))) if isinstance(messages[i], HumanMessage)), len(messages)
+        )
+        return messages[start + 1 if start < len(messages) and is_summary(messages[start]) else start :]
+    while start and isinstance(messages[start - 1], HumanMessage) and not is_summary(messages[start - 1]):
         start -= 1
     return messages[start:]
+
+
+def is_summary(message: BaseMessage) -> bool:
+    """Whether it stands for messages that LangChain's ``SummarizationMiddleware`` took out: no user said it."""
+    return message.additional_kwargs.get("lc_source") == "summarization"

@@ -26,6 +26,7 @@ from langchain_tiered_memory.turn_note import TieredMemoryState
 from shared_core import InvalidInput, TieredMemory, check_memory, open_again
 
 _log = logging.getLogger(__name__)
+_MOST_HELD = 256
 
 
 class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
@@ -36,6 +37,8 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     - ``session``: the same; None is the thread id. Both are resolved once per turn.
     - ``remember``: log each turn and remember what the user and the model said. A thread that is taken up again
       from an earlier checkpoint takes the log with it: what the abandoned branch remembered is not recalled there.
+      A turn that broke off is remembered with the next one of its thread. Of one that ``SummarizationMiddleware`` cut
+      short while it went on, the question and what came after the summary are.
       Of agents that share a thread (or one that is another's tool) each goes back alone: the others' turns stay.
     - ``on_write_error``: ``"warn"`` logs a turn that could not be remembered and counts it in ``counts``
       (``write_failures``); ``"raise"`` lets the agent fail. Reads that fail never reach the agent.
@@ -71,6 +74,7 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         self._follows = remember and session is None  # one log for one thread: it goes back when the thread does
         self._raises = on_write_error == "raise"
         self._name = name or type(self).__name__
+        self._held: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
         self.counts: Counter[str] = Counter()
 
     @property
@@ -88,6 +92,7 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         opening = self._opening(state, runtime, left)
         if opening is None:
             return None
+        self._hold(state, opening)
         turns, where = self._memory.turns, {"session": opening.session, "scope": opening.scope}
         if self._follows:
             turns.rejoin(opening.ids, head=opening.head, writer=opening.writer, **where)
@@ -100,6 +105,7 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         opening = self._opening(state, runtime, left)
         if opening is None:
             return None
+        self._hold(state, opening)
         turns, where = self._memory.turns, {"session": opening.session, "scope": opening.scope}
         if self._follows:
             await turns.arejoin(opening.ids, head=opening.head, writer=opening.writer, **where)
@@ -177,7 +183,7 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         try:
             if self._follows:
                 turns.rejoin(turn_note.ids_of(state["messages"]), head=note.get("head"), writer=writer, **where)
-            turns.end(_plain(state, note), recalled=note.get("ids", ()), writer=writer, **where)
+            turns.end(self._said(state, note), recalled=note.get("ids", ()), writer=writer, **where)
             head = self._memory.context(**where).snapshot()
         except Exception as error:  # noqa: BLE001  the user chose what a failed write may do
             self._unwritten(error)
@@ -194,24 +200,34 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         try:
             if self._follows:
                 await turns.arejoin(turn_note.ids_of(state["messages"]), head=note.get("head"), writer=writer, **where)
-            await turns.aend(_plain(state, note), recalled=note.get("ids", ()), writer=writer, **where)
+            await turns.aend(self._said(state, note), recalled=note.get("ids", ()), writer=writer, **where)
             head = await self._memory.context(**where).asnapshot()
         except Exception as error:  # noqa: BLE001  the user chose what a failed write may do
             self._unwritten(error)
             return turn_note.noted(state, self._name, turn_note.ended(note))
         return turn_note.noted(state, self._name, turn_note.ended(note, head=head))
 
+    def _said(self, state: TieredMemoryState, note: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The turn's messages; those that a summary took out within the turn are held by the process that opened it."""
+        messages, first = state["messages"], note.get("since", note["message"])
+        held = self._held.pop((note["scope"], note["session"], note.get("writer"), first), [])
+        said = [convert.plain(message) for message in turn_note.since(messages, first)]
+        summed_up = first not in turn_note.ids_of(messages) and any(map(turn_note.is_summary, messages))
+        return [*held, *said] if summed_up else said
+
+    def _hold(self, state: TieredMemoryState, opening: turn_note.Opening) -> None:
+        if not self._remember:
+            return
+        for stale in list(self._held)[: 1 - _MOST_HELD]:  # turns that never came to their end in this process
+            self._held.pop(stale, None)
+        said = [convert.plain(message) for message in turn_note.since(state["messages"], opening.since)]
+        self._held[opening.scope, opening.session, opening.writer, opening.since] = said
+
     def _unwritten(self, error: Exception) -> None:
         if self._raises:
             raise error
         self.counts["write_failures"] += 1
         _log.warning("the turn could not be remembered: %s", error)
-
-
-def _plain(state: TieredMemoryState, note: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [
-        convert.plain(message) for message in turn_note.since(state["messages"], note.get("since", note["message"]))
-    ]
 
 
 def _showing(request: ModelRequest[Any], shown: Sequence[tuple[Entry, str | None]]) -> ModelRequest[Any]:
