@@ -95,7 +95,7 @@ def opened(
     begins = known is None and not any(isinstance(m, AIMessage) for m in state["messages"])
     keyed = left if known is None else known
     first = state["messages"][0]
-    began = hashlib.sha256(f"{writer}\0{first.id}\0{first.text}".encode("utf-8", "replace")).hexdigest()[:32]
+    began = _hash(f"{writer}\0{first.id}\0{first.text}")
     same = known is not None and _is_of(known, scope, session)
     ids = ids_of(state["messages"])
     unlogged = known.get("since") if known is not None and same else None
@@ -113,6 +113,17 @@ def opened(
     )
 
 
+def is_about(note: Mapping[str, Any], message: HumanMessage, scope: str) -> bool:
+    """Whether the turn of this note is the one about this message, as it reads now."""
+    asked = note.get("asked")
+    same = (note["message"], note["scope"]) == (message.id, scope)
+    return same and (asked is None or asked == _hash(message.text))
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
+
+
 def _is_of(note: Mapping[str, Any], scope: str, session: str) -> bool:
     return (note["scope"], note["session"]) == (scope, session)
 
@@ -122,6 +133,7 @@ def note(opening: Opening, turn: Turn | None, *, remember: bool) -> dict[str, An
     kept: dict[str, Any] = {
         "scope": opening.scope, "session": opening.session, "message": opening.message, "writer": opening.writer,
     }  # fmt: skip
+    kept["asked"] = _hash(opening.query)
     if opening.head is not None:
         kept["head"] = opening.head
     if remember:

@@ -118,7 +118,7 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         """None when there is nothing new to answer: the turn goes on with what it recalled."""
         scope = scope_of(self._memory, self._scope, runtime)
         message, known = turn_note.newest_message(state), self._note(state)
-        if message is None or (known is not None and (known["message"], known["scope"]) == (message.id, scope)):
+        if message is None or (known is not None and turn_note.is_about(known, message, scope)):
             return None
         session, writer = session_of(self._session, runtime), writer_of(self._name, runtime)
         return turn_note.opened(state, message, known, scope, session, writer, left)
