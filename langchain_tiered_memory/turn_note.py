@@ -17,6 +17,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langchain_tiered_memory import blocks
 from shared_core import Turn
+from shared_core.mid_term.context import ROOT
 
 _KEY = "tiered_memory"
 
@@ -83,15 +84,19 @@ def opened(
     scope: str,
     session: str,
     writer: str,
+    left: Mapping[str, Any] | None = None,
 ) -> Opening:
     """The opening of a turn about this message; ``known`` is the note of the turn before.
 
     Several agents may share a session. What tells this one's messages is ``writer`` and the message that the state
-    began with: also where it is taken up from before its first turn had ended, and has no note yet.
+    began with: also where it is taken up from before its first turn had ended, and has no note yet. ``left`` is the
+    note of a branch that was left by going back to before that message: its key goes on, from the beginning.
     """
+    begins = known is None and not any(isinstance(m, AIMessage) for m in state["messages"])
+    keyed = left if known is None else known
     first = state["messages"][0]
-    began = hashlib.sha256(f"{writer}\0{first.id}\0{first.text}".encode("utf-8", "replace")).hexdigest()[:32]
-    same = known is not None and (known["scope"], known["session"]) == (scope, session)
+    began = _hash(f"{writer}\0{first.id}\0{first.text}")
+    same = known is not None and _is_of(known, scope, session)
     ids = ids_of(state["messages"])
     unlogged = known.get("since") if known is not None and same else None
     return Opening(
@@ -101,11 +106,26 @@ def opened(
         query=message.text,
         shown=tuple(m.text for m in state["messages"] if isinstance(m, HumanMessage | AIMessage)),
         ids=ids,
-        head=known.get("head") if known is not None and same else None,
-        writer=known.get("writer", began) if known is not None and same else began,
+        head=ROOT if begins else known.get("head") if known is not None and same else None,
+        writer=keyed.get("writer", began) if keyed is not None and _is_of(keyed, scope, session) else began,
         since=unlogged if unlogged in ids else message.id or "",
         earlier=() if known is None else blocks.carried(known, state["messages"], message.id, same=same),
     )
+
+
+def is_about(note: Mapping[str, Any], message: HumanMessage, scope: str) -> bool:
+    """Whether the turn of this note is the one about this message, as it reads now."""
+    asked = note.get("asked")
+    same = (note["message"], note["scope"]) == (message.id, scope)
+    return same and (asked is None or asked == _hash(message.text))
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def _is_of(note: Mapping[str, Any], scope: str, session: str) -> bool:
+    return (note["scope"], note["session"]) == (scope, session)
 
 
 def note(opening: Opening, turn: Turn | None, *, remember: bool) -> dict[str, Any]:
@@ -113,6 +133,7 @@ def note(opening: Opening, turn: Turn | None, *, remember: bool) -> dict[str, An
     kept: dict[str, Any] = {
         "scope": opening.scope, "session": opening.session, "message": opening.message, "writer": opening.writer,
     }  # fmt: skip
+    kept["asked"] = _hash(opening.query)
     if opening.head is not None:
         kept["head"] = opening.head
     if remember:
@@ -135,8 +156,21 @@ def ids_of(messages: Sequence[BaseMessage]) -> tuple[str, ...]:
 
 
 def since(messages: Sequence[BaseMessage], id: str) -> Sequence[BaseMessage]:
-    """The messages of a turn: from the user's message on, with those the user sent right before it."""
-    start = next((i for i in reversed(range(len(messages))) if messages[i].id == id), len(messages))
-    while 0 < start < len(messages) and isinstance(messages[start - 1], HumanMessage):
+    """The messages of a turn: from the user's message on, with those the user sent right before it.
+
+    A message that was replaced meanwhile is the user's last one; after a summary took its place, what came since is left.
+    """
+    start = next((i for i in reversed(range(len(messages))) if messages[i].id == id), None)
+    if start is None:
+        start = next(
+            (i for i in reversed(range(len(messages))) if isinstance(messages[i], HumanMessage)), len(messages)
+        )
+        return messages[start + 1 if start < len(messages) and is_summary(messages[start]) else start :]
+    while start and isinstance(messages[start - 1], HumanMessage) and not is_summary(messages[start - 1]):
         start -= 1
     return messages[start:]
+
+
+def is_summary(message: BaseMessage) -> bool:
+    """Whether it stands for messages that LangChain's ``SummarizationMiddleware`` took out: no user said it."""
+    return message.additional_kwargs.get("lc_source") == "summarization"

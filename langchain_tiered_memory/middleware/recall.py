@@ -19,13 +19,14 @@ from langchain.agents.middleware.types import ExtendedModelResponse
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
-from langchain_tiered_memory import blocks, convert, turn_note
+from langchain_tiered_memory import blocks, branches, convert, turn_note
 from langchain_tiered_memory.blocks import Entry
 from langchain_tiered_memory.owner import Named, check_session, scope_of, session_of, writer_of
 from langchain_tiered_memory.turn_note import TieredMemoryState
 from shared_core import InvalidInput, TieredMemory, check_memory, open_again
 
 _log = logging.getLogger(__name__)
+_MOST_HELD = 256
 
 
 class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
@@ -36,6 +37,8 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     - ``session``: the same; None is the thread id. Both are resolved once per turn.
     - ``remember``: log each turn and remember what the user and the model said. A thread that is taken up again
       from an earlier checkpoint takes the log with it: what the abandoned branch remembered is not recalled there.
+      A turn that broke off is remembered with the next one of its thread. Of one that ``SummarizationMiddleware`` cut
+      short while it went on, the question and what came after the summary are.
       Of agents that share a thread (or one that is another's tool) each goes back alone: the others' turns stay.
     - ``on_write_error``: ``"warn"`` logs a turn that could not be remembered and counts it in ``counts``
       (``write_failures``); ``"raise"`` lets the agent fail. Reads that fail never reach the agent.
@@ -71,6 +74,7 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         self._follows = remember and session is None  # one log for one thread: it goes back when the thread does
         self._raises = on_write_error == "raise"
         self._name = name or type(self).__name__
+        self._held: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
         self.counts: Counter[str] = Counter()
 
     @property
@@ -84,9 +88,11 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
 
     def before_agent(self, state: TieredMemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Recall for the user's newest message; keep the ids of what came."""
-        opening = self._opening(state, runtime)
+        left = branches.left(self._name) if self._follows and self._note(state) is None else None
+        opening = self._opening(state, runtime, left)
         if opening is None:
             return None
+        self._hold(state, opening)
         turns, where = self._memory.turns, {"session": opening.session, "scope": opening.scope}
         if self._follows:
             turns.rejoin(opening.ids, head=opening.head, writer=opening.writer, **where)
@@ -95,23 +101,27 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
 
     async def abefore_agent(self, state: TieredMemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """``before_agent`` off the event loop."""
-        opening = self._opening(state, runtime)
+        left = await branches.aleft(self._name) if self._follows and self._note(state) is None else None
+        opening = self._opening(state, runtime, left)
         if opening is None:
             return None
+        self._hold(state, opening)
         turns, where = self._memory.turns, {"session": opening.session, "scope": opening.scope}
         if self._follows:
             await turns.arejoin(opening.ids, head=opening.head, writer=opening.writer, **where)
         turn = await turns.abegin(opening.query, shown_texts=opening.shown, **where) if opening.query.strip() else None
         return turn_note.noted(state, self._name, turn_note.note(opening, turn, remember=self._remember))
 
-    def _opening(self, state: TieredMemoryState, runtime: Runtime[Any]) -> turn_note.Opening | None:
+    def _opening(
+        self, state: TieredMemoryState, runtime: Runtime[Any], left: Mapping[str, Any] | None
+    ) -> turn_note.Opening | None:
         """None when there is nothing new to answer: the turn goes on with what it recalled."""
         scope = scope_of(self._memory, self._scope, runtime)
         message, known = turn_note.newest_message(state), self._note(state)
-        if message is None or (known is not None and (known["message"], known["scope"]) == (message.id, scope)):
+        if message is None or (known is not None and turn_note.is_about(known, message, scope)):
             return None
         session, writer = session_of(self._session, runtime), writer_of(self._name, runtime)
-        return turn_note.opened(state, message, known, scope, session, writer)
+        return turn_note.opened(state, message, known, scope, session, writer, left)
 
     def _note(self, state: Any) -> dict[str, Any] | None:
         return turn_note.note_of(state, self._name)
@@ -173,7 +183,7 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         try:
             if self._follows:
                 turns.rejoin(turn_note.ids_of(state["messages"]), head=note.get("head"), writer=writer, **where)
-            turns.end(_plain(state, note), recalled=note.get("ids", ()), writer=writer, **where)
+            turns.end(self._said(state, note), recalled=note.get("ids", ()), writer=writer, **where)
             head = self._memory.context(**where).snapshot()
         except Exception as error:  # noqa: BLE001  the user chose what a failed write may do
             self._unwritten(error)
@@ -190,24 +200,34 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         try:
             if self._follows:
                 await turns.arejoin(turn_note.ids_of(state["messages"]), head=note.get("head"), writer=writer, **where)
-            await turns.aend(_plain(state, note), recalled=note.get("ids", ()), writer=writer, **where)
+            await turns.aend(self._said(state, note), recalled=note.get("ids", ()), writer=writer, **where)
             head = await self._memory.context(**where).asnapshot()
         except Exception as error:  # noqa: BLE001  the user chose what a failed write may do
             self._unwritten(error)
             return turn_note.noted(state, self._name, turn_note.ended(note))
         return turn_note.noted(state, self._name, turn_note.ended(note, head=head))
 
+    def _said(self, state: TieredMemoryState, note: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The turn's messages; those that a summary took out within the turn are held by the process that opened it."""
+        messages, first = state["messages"], note.get("since", note["message"])
+        held = self._held.pop((note["scope"], note["session"], note.get("writer"), first), [])
+        said = [convert.plain(message) for message in turn_note.since(messages, first)]
+        summed_up = first not in turn_note.ids_of(messages) and any(map(turn_note.is_summary, messages))
+        return [*held, *said] if summed_up else said
+
+    def _hold(self, state: TieredMemoryState, opening: turn_note.Opening) -> None:
+        if not self._remember:
+            return
+        for stale in list(self._held)[: 1 - _MOST_HELD]:  # turns that never came to their end in this process
+            self._held.pop(stale, None)
+        said = [convert.plain(message) for message in turn_note.since(state["messages"], opening.since)]
+        self._held[opening.scope, opening.session, opening.writer, opening.since] = said
+
     def _unwritten(self, error: Exception) -> None:
         if self._raises:
             raise error
         self.counts["write_failures"] += 1
         _log.warning("the turn could not be remembered: %s", error)
-
-
-def _plain(state: TieredMemoryState, note: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [
-        convert.plain(message) for message in turn_note.since(state["messages"], note.get("since", note["message"]))
-    ]
 
 
 def _showing(request: ModelRequest[Any], shown: Sequence[tuple[Entry, str | None]]) -> ModelRequest[Any]:

@@ -296,3 +296,17 @@ def test_arguments_that_mean_nothing_are_refused(memory):
         TieredMemoryMiddleware(memory, on_write_error="ignore")
     with pytest.raises(InvalidInput, match="write \\['weather'\\]"):
         TieredMemoryMiddleware(memory, tools="weather")
+
+
+def test_a_message_that_the_user_sends_again_with_other_words_is_recalled_for_anew(memory):
+    memory.remember("Tea: green.")
+    agent = create_agent(
+        ScriptedModel(), [], middleware=[TieredMemoryMiddleware(memory, remember=False)], checkpointer=InMemorySaver()
+    )
+    agent.invoke({"messages": [HumanMessage("Tea: green.", id="h1")]}, THREAD)  # shown: nothing to recall
+    model = ScriptedModel()
+    again = create_agent(
+        model, [], middleware=[TieredMemoryMiddleware(memory, remember=False)], checkpointer=agent.checkpointer
+    )
+    again.invoke({"messages": [HumanMessage("How do I take my tea?", id="h1")]}, THREAD)
+    assert "Tea: green." in str(model.requests[0][0][0].content)

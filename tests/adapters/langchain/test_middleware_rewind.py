@@ -84,6 +84,59 @@ def test_going_back_before_the_first_turn_ends_follows_by_the_messages_alone(mem
     assert said(memory) == ["My dog is called Rex.", "woof"]
 
 
+def before_anything(states):
+    """The checkpoint of a thread before its first message."""
+    return [state for state in states if not state.values.get("messages")][-1].config
+
+
+def test_going_back_to_before_the_first_message_begins_the_log_anew(memory, thread):
+    thread.say("My dog is called Rex.")
+    end = thread.say("I live in Rome.")
+    thread.say("My cat is called Tom.", since=before_anything(thread.agent.get_state_history(THREAD)))
+    assert said(memory) == ["My cat is called Tom.", "re: My cat is called Tom."]
+    assert not any("dog" in text for text in recalled(memory, "My dog is called Rex."))
+    thread.say("And mine?", since=end)
+    assert said(memory)[:2] == ["My dog is called Rex.", "re: My dog is called Rex."]
+    assert said(memory)[-2:] == ["And mine?", "re: And mine?"]
+
+
+def test_a_first_turn_that_is_run_again_from_its_input_replaces_itself(memory, thread):
+    thread.say("My dog is called Rex.")
+    thread.model.script = [AIMessage("woof")]
+    thread.agent.invoke(None, before_anything(thread.agent.get_state_history(THREAD)))
+    assert said(memory) == ["My dog is called Rex.", "woof"]
+
+
+def test_a_step_of_the_first_turn_may_be_taken_up_after_the_thread_began_anew(memory, thread):
+    thread.say("My dog is called Rex.")
+    states = list(thread.agent.get_state_history(THREAD))
+    at_the_model = next(state for state in states if state.next == ("model",))
+    thread.say("My cat is called Tom.", since=before_anything(states))
+    thread.model.script = [AIMessage("woof")]
+    thread.agent.invoke(None, at_the_model.config)
+    assert said(memory) == ["My dog is called Rex.", "woof"]
+
+
+async def test_the_async_hooks_begin_anew_too(memory, thread):
+    await thread.agent.ainvoke(user("My dog is called Rex."), THREAD)
+    start = before_anything([state async for state in thread.agent.aget_state_history(THREAD)])
+    await thread.agent.ainvoke(user("My cat is called Tom."), start)
+    assert said(memory) == ["My cat is called Tom.", "re: My cat is called Tom."]
+
+
+def test_checkpoints_that_cannot_be_read_leave_the_log_where_it_is(memory, thread, monkeypatch, caplog):
+    thread.say("My dog is called Rex.")
+    start = before_anything(thread.agent.get_state_history(THREAD))
+
+    def fails(*args, **kwargs):
+        raise OSError("gone")
+
+    monkeypatch.setattr(InMemorySaver, "list", fails)
+    thread.say("My cat is called Tom.", since=start)
+    assert said(memory)[::2] == ["My dog is called Rex.", "My cat is called Tom."]
+    assert "gone" in caplog.text
+
+
 async def test_the_async_hooks_follow_too(memory, thread):
     await thread.agent.ainvoke(user("My dog is called Rex."), THREAD)
     first = (await thread.agent.aget_state(THREAD)).config

@@ -5,8 +5,8 @@ from contextlib import closing
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain.agents.middleware import AgentMiddleware, SummarizationMiddleware
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -248,3 +248,67 @@ def test_an_asynchronous_session_function_is_refused(memory):
     agent = create_agent(ScriptedModel(), [], middleware=[TieredMemoryMiddleware(memory, session=a_session)])
     with pytest.raises(InvalidInput, match="session: expected the session= function to return a string, got coroutine"):
         agent.invoke(user("hi"))
+
+
+def summing_up(keep):
+    """LangChain's own middleware: all but the last ``keep`` messages become a summary once there are four."""
+    return SummarizationMiddleware(
+        model=ScriptedModel(script=[AIMessage("SUMMARY")]), trigger=("messages", 4), keep=("messages", keep)
+    )
+
+
+def test_a_turn_whose_question_was_summed_up_in_its_midst_is_remembered_without_the_summary(memory):
+    script = [calling("weather", {"city": city}, id=city) for city in ("Rome", "Oslo")]
+    model = ScriptedModel(script=[*script, AIMessage("Take a coat."), AIMessage("Noted.")])
+    ours = TieredMemoryMiddleware(memory)
+    agent = create_agent(model, [weather], middleware=[summing_up(2), ours], checkpointer=InMemorySaver())
+    out = agent.invoke(user("I am flying to Oslo."), THREAD)
+    assert not any(m.content == "I am flying to Oslo." for m in out["messages"])
+    assert texts(memory) == ["I am flying to Oslo.", "Take a coat."]
+    agent.invoke(user("My dog comes along."), THREAD)
+    assert texts(memory) == ["I am flying to Oslo.", "My dog comes along.", "Noted.", "Take a coat."]
+
+
+def test_a_summary_right_before_the_users_message_is_not_taken_for_the_users(memory):
+    ours = TieredMemoryMiddleware(memory)
+    agent = create_agent(ScriptedModel(), [], middleware=[summing_up(1), ours], checkpointer=InMemorySaver())
+    for text in ("one", "two", "three", "four"):
+        agent.invoke(user(text), THREAD)
+    assert texts(memory) == ["four", "ok", "one", "three", "two"]
+    assert not any("SUMMARY" in str(m["content"]) for m in memory.context("t1").history())
+
+
+class Replacing(AgentMiddleware):
+    """Takes the user's message out, and puts another in its place if there is one."""
+
+    def __init__(self, *others):
+        super().__init__()
+        self.others = others
+
+    def before_model(self, state, runtime):
+        removed = [RemoveMessage(id=m.id) for m in state["messages"] if m.content == "secret"]
+        return {"messages": [*removed, *(HumanMessage(text) for text in self.others)]} if removed else None
+
+
+@pytest.mark.parametrize(("others", "remembered"), [((), []), (("(removed)",), ["(removed)", "ok"])])
+def test_a_users_message_that_a_guard_removes_is_not_remembered(memory, others, remembered):
+    ours = TieredMemoryMiddleware(memory)
+    agent = create_agent(ScriptedModel(), [], middleware=[Replacing(*others), ours], checkpointer=InMemorySaver())
+    agent.invoke({"messages": [AIMessage("How can I help?"), HumanMessage("secret")]}, THREAD)
+    assert texts(memory) == remembered
+
+
+def test_what_is_held_of_a_turn_goes_to_nobody_else_whose_message_has_the_same_id(memory):
+    def dies(messages):
+        raise ConnectionError("gone")
+
+    ours = TieredMemoryMiddleware(memory, scope=lambda runtime: runtime.execution_info.thread_id)
+    script = [dies, *(calling("weather", {"city": c}, id=c) for c in ("Rome", "Oslo")), AIMessage("Take a coat.")]
+    agent = create_agent(
+        ScriptedModel(script=script), [weather], middleware=[summing_up(2), ours], checkpointer=InMemorySaver()
+    )
+    ask = {"messages": [HumanMessage("Ada's secret.", id="1")]}
+    with pytest.raises(ConnectionError):
+        agent.invoke(ask, {"configurable": {"thread_id": "ada"}})
+    agent.invoke({"messages": [HumanMessage("Bob's.", id="1")]}, {"configurable": {"thread_id": "bob"}})
+    assert texts(memory, scope="bob") == ["Bob's.", "Take a coat."]

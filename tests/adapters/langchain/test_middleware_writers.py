@@ -1,5 +1,8 @@
 """Agents that share a thread id: each one's turns are its own, and going back with one leaves the others' alone."""
 
+import random
+
+import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
@@ -118,3 +121,29 @@ async def test_the_async_hooks_keep_them_apart_too(memory):
     await one.ainvoke(user("bird"), THREAD)
     await one.ainvoke(user("hen"), first)
     assert said(memory) == ["cat", "one: cat", "dog", "two: dog", "hen", "one: hen"]
+
+
+@pytest.mark.parametrize("seed", [4, 6, 17])
+def test_whatever_checkpoints_two_agents_go_back_to_each_finds_in_the_log_what_its_own_thread_shows(memory, seed):
+    """Says, replays and forks at random, two agents of one thread id; the log and the states are compared each time."""
+    chance = random.Random(seed)
+    numbers = iter(range(1000))
+    agents = [
+        create_agent(
+            ScriptedModel(script=[lambda messages: AIMessage(f"answer {next(numbers)}")]),
+            [],
+            middleware=[TieredMemoryMiddleware(memory)],
+            checkpointer=InMemorySaver(),
+        )
+        for _ in range(2)
+    ]
+    for step in range(15):
+        agent = chance.choice(agents)
+        states = list(agent.get_state_history(THREAD))
+        state = chance.choice(states) if states and chance.random() < 0.5 else None
+        replays = state is not None and state.next and chance.random() < 0.4
+        agent.invoke(None if replays else user(f"question {step}"), THREAD if state is None else state.config)
+        for one in agents:
+            ever = {m.id for state in one.get_state_history(THREAD) for m in state.values.get("messages", [])}
+            logged = [m["id"] for m in memory.context("t1").history() if m["id"] in ever]
+            assert logged == [m.id for m in one.get_state(THREAD).values.get("messages", [])]
