@@ -5,6 +5,7 @@ The message says what was expected, what came, and what to type instead. No defa
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -197,9 +198,11 @@ def plain(what: str, value: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def optional_function(what: str, value: Function | None) -> Function | None:
-    """Something that can be called, or None."""
+    """Something that can be called and answers at once, or None."""
     if value is not None and not callable(value):
         raise InvalidInput(f"{what}: expected a function or None, got {value!r:.80}")
+    if inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(getattr(value, "__call__", None)):  # noqa: B004
+        raise InvalidInput(f"{what}: expected a plain function, got a coroutine function, whose answer is always true")
     return value
 
 

@@ -72,12 +72,15 @@ def is_system(message: Mapping[str, Any]) -> bool:
 
 
 def tool_calls(message: Mapping[str, Any]) -> list[str]:
-    """The ids of the tool calls that an assistant message makes, each once, in order, in either shape."""
+    """The ids of the tool calls that an assistant message makes, each once, in order, in either shape.
+
+    A call without an id goes by the tool's name, and so does its result: some providers have no ids.
+    """
     if message.get("role") != "assistant":
         return []
-    blocks = [str(block.get("id")) for block in _blocks(message) if block.get("type") == "tool_use"]
+    blocks = [_call_id(block) for block in _blocks(message) if block.get("type") == "tool_use"]
     # Some writers put a call in both places.
-    return list(dict.fromkeys(blocks + [str(call.get("id")) for call in _listed(message)]))
+    return list(dict.fromkeys(blocks + [_call_id(call) for call in _listed(message)]))
 
 
 def tool_results(message: Mapping[str, Any]) -> list[str]:
@@ -204,8 +207,15 @@ def _call_counts(message: Mapping[str, Any]) -> Counter[str]:
     """How many calls an assistant message makes under each id; one that stands in both places is one."""
     if message.get("role") != "assistant":
         return Counter()
-    blocks = Counter(str(block.get("id")) for block in _blocks(message) if block.get("type") == "tool_use")
-    return blocks | Counter(str(call.get("id")) for call in _listed(message))
+    blocks = Counter(_call_id(block) for block in _blocks(message) if block.get("type") == "tool_use")
+    return blocks | Counter(map(_call_id, _listed(message)))
+
+
+def _call_id(call: Mapping[str, Any]) -> str:
+    if call.get("id") is not None:
+        return str(call["id"])
+    function = call.get("function")
+    return str((function if isinstance(function, Mapping) else call).get("name"))
 
 
 def _keeping(message: Message, *, calls: Counter[str], results: Counter[str]) -> list[Message]:
@@ -218,7 +228,7 @@ def _keeping(message: Message, *, calls: Counter[str], results: Counter[str]) ->
     content: list[Any] = []
     for block in _content(message):
         kind = block.get("type") if isinstance(block, Mapping) else None
-        id = str(block.get("tool_use_id") if kind == "tool_result" else block.get("id")) if kind else ""
+        id = str(block.get("tool_use_id")) if kind == "tool_result" else _call_id(block) if kind else ""
         if _is_thinking(block) or (kind in left and not _taken(left[kind], id)):
             continue
         content.append(block)
@@ -226,7 +236,7 @@ def _keeping(message: Message, *, calls: Counter[str], results: Counter[str]) ->
     if isinstance(message.get("content"), list):
         kept["content"] = content
     if "tool_calls" in message:
-        listed = [call for call in _listed(message) if _taken(left_beside, str(call.get("id")))]
+        listed = [call for call in _listed(message) if _taken(left_beside, _call_id(call))]
         kept.pop("tool_calls")
         if listed:
             kept["tool_calls"] = listed

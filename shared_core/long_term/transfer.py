@@ -94,7 +94,7 @@ def import_(store: MemoryStore, path: str | Path, *, now: float) -> int:
                     )
                 items.setdefault(key, item)
                 if item.memory.text != found["text"]:
-                    masked[key] = found["text"]
+                    masked.setdefault(key, found["text"])
                 lines.setdefault(key, number)
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{source}: expected UTF-8, got {error}; nothing was imported") from error

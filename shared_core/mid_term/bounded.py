@@ -19,6 +19,7 @@ from shared_core.eviction.ghosts import Ghosts
 from shared_core.eviction.policies import Entries, attention_lru
 from shared_core.eviction.victims import excess, victims
 from shared_core.forks import renew_in_child
+from shared_core.mid_term.rows import WAIT_SECONDS
 from shared_core.settings import Rule
 from shared_core.storage.base import Blob, Blobs
 from shared_core.storage.bounded import Admission, Held, Place, Use
@@ -35,7 +36,8 @@ class BoundedBlobs:
     Bytes are those of keys and values. Before a put that would pass a bound the lowest go, as in
     ``AttentionLRUCache``; a blob larger than the bound is not stored and evicts nothing, and an older one under its
     key goes, since it would be stale. ``on_evict(scope, namespace, keys)`` is called after a write that evicted.
-    Reads are noted with the next write, every 64 reads or 30 seconds, and by ``flush``. Raises InvalidInput,
+    Reads are noted with the next write, every 64 reads or 30 seconds, and by ``flush``; a writer that holds the file
+    delays none by more than a quarter of a second, and those by nothing that follow. Raises InvalidInput,
     StorageError.
     """
 
@@ -55,6 +57,7 @@ class BoundedBlobs:
         self._max_items = arguments.bound("max_items", max_items)
         self._max_bytes = arguments.bound("max_bytes", max_bytes)
         self._on_evict = on_evict
+        self._stalled = False  # another writer held the file when reads were noted last
         self._forget_reads()
         self._lately: dict[tuple[str, str], _Lately] = {}
         renew_in_child(self)
@@ -109,9 +112,11 @@ class BoundedBlobs:
             self._waiting -= sum(times for times, _ in reads.values())
         try:
             if reads:
-                self._blobs.use(scope, namespace, reads, _Room(self, _Lately(), self._clock()))
-        except (TieredMemoryError, OSError):
-            return  # they are hints of what to keep
+                hurried = self._blobs.waiting(0.0 if self._stalled else WAIT_SECONDS)
+                hurried.use(scope, namespace, reads, _Room(self, _Lately(), self._clock()))
+                self._stalled = False
+        except (TieredMemoryError, OSError):  # they are hints of what to keep
+            self._stalled = True
 
     def _victims(
         self, held: list[Held], place: Place, lately: _Lately, now: float, items: int, size: int

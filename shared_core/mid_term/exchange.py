@@ -209,14 +209,16 @@ def served(
     response: dict[str, Any], request: Mapping[str, Any], ids: Callable[[], str], *, created_at: float
 ) -> dict[str, Any]:
     """The receiver's own response, changed in place: marked, with a fresh id, and with fresh ids for the tool
-    calls whose ids the request already holds (a repeated id would be taken for the same message or call).
+    calls whose ids the request already holds (a repeated id would be taken for the same message or call). An id
+    that is the tool's name, as with providers that have no ids, stays: the result is told by it.
     """
     held = set(_call_ids(request))
     if isinstance(response.get("id"), str):
         response["id"] = ids()
     for message in messages_of(response):
         if isinstance(message, dict):
-            own = dict.fromkeys(call for call in _ids_of(message) if call in held)
+            names = set(_called(message))
+            own = dict.fromkeys(call for call in _ids_of(message) if call in held and call not in names)
             renamed = {call: _unheld(ids, held) for call in own}
             if response is not message and isinstance(message.get("id"), str):
                 message["id"] = ids()
@@ -243,6 +245,14 @@ def _call_ids(request: Mapping[str, Any]) -> Iterator[str]:
     for message in messages if isinstance(messages, list | tuple) else ():
         if isinstance(message, Mapping):
             yield from _ids_of(message)
+
+
+def _called(message: Mapping[str, Any]) -> Iterator[Any]:
+    """The names of the tools that a message calls."""
+    for part, key in _places(message):
+        if key == "id":
+            function = part.get("function")
+            yield (function if isinstance(function, Mapping) else part).get("name")
 
 
 def _ids_of(message: Mapping[str, Any]) -> Iterator[str]:

@@ -109,6 +109,9 @@ def test_thinking_is_left_out_and_what_has_none_is_the_same_object():
         pytest.param([user("q"), call("f", "f"), tool("f"), user("r")], [user("q"), call("f"), tool("f"), user("r")], id="one of two of one id never came"),
         pytest.param([user("q"), use("f", "f"), result("f"), user("r")], [user("q"), use("f"), result("f"), user("r")], id="nor in blocks"),
         pytest.param([user("q"), call("f", "f"), tool("f")], [user("q")], id="two of one id, still waiting"),
+        pytest.param([user("q"), use(None, None), tool("f"), tool("f"), said("x")], None, id="calls without an id go by the name"),
+        pytest.param([user("q"), call(None), tool("f"), said("x")], None, id="beside the content too"),
+        pytest.param([user("q"), call(None), tool("g"), said("x")], [user("q"), said("x")], id="by no other"),
         pytest.param([user("q"), {**use("f", "f"), "tool_calls": call("f", "f")["tool_calls"]}, tool("f"), tool("f")], None, id="each in both places"),
     ],
 )  # fmt: skip

@@ -312,6 +312,19 @@ def test_a_tool_call_whose_id_the_request_already_holds_gets_a_fresh_one_everywh
     assert found[1]["id"] == found[2]["tool_use_id"] == found[0]["caller"]["tool_id"] != "srv_1"
 
 
+def test_an_id_that_is_the_tools_name_stays_whatever_the_request_holds():
+    calls = [{"id": "look", "type": "function", "function": {"name": "look", "arguments": "{}"}}]
+    answer = {"choices": [{"finish_reason": "tool_calls", "message": {"role": "assistant", "tool_calls": calls}}]}
+    blocks = [{"type": "tool_use", "id": "look", "name": "look", "input": {}}]
+    for said in (answer, {"role": "assistant", "content": blocks, "stop_reason": "tool_use"}):
+        responses = cache()
+        result = {"role": "tool", "tool_call_id": "look", "content": "1"}
+        holding = ask(messages=[{"role": "assistant", "tool_calls": calls}, result])
+        assert responses.put(holding, said)
+        found = responses.get(holding)
+        assert {key: found[key] for key in said} == said
+
+
 def test_fresh_tool_call_ids_in_every_choice():
     responses = cache()
     holding = ask(

@@ -76,3 +76,16 @@ def test_a_write_that_could_not_be_told_is_told_at_the_latest_when_the_memory_is
                 memory.tools.call("write", {"item": "a"}, lambda item: None)
                 assert other.tools.call("look", {"item": "a"}, lambda item: "new") == "old"  # nobody could tell it
         assert other.tools.call("look", {"item": "a"}, lambda item: "new") == "new"
+
+
+def test_reads_of_a_bounded_namespace_return_while_the_file_is_held_and_are_noted_again_afterwards(memory, path):
+    bounded = memory.bounded_blobs(max_items=2)
+    bounded.put("ada", "cache", [("a", b"1"), ("b", b"2")])
+    with stalled(path):
+        assert [bounded.get("ada", "cache", ["a"]) for _ in range(200)] == [[b"1"]] * 200
+        bounded.flush()
+    bounded.get("ada", "cache", ["b"])
+    bounded.get("ada", "cache", ["b"])
+    bounded.flush()
+    bounded.put("ada", "cache", [("c", b"3")])
+    assert bounded.get("ada", "cache", ["a", "b"]) == [None, b"2"]

@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 from llama_index.core import PromptTemplate, Settings
-from llama_index.core.base.llms.types import ChatMessage, ChatResponse
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, ToolCallBlock
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.extractors import TitleExtractor
 from llama_index.core.ingestion.pipeline import get_transformation_hash
@@ -182,6 +182,18 @@ def test_what_is_set_on_it_is_set_on_the_model_and_a_setting_it_does_not_have_is
     llm.max_tokens = 2
     assert model.max_tokens == llm.max_tokens == 2
     assert llm.complete("a b c").text == model.complete("a b c").text
+
+
+def test_a_call_whose_id_is_the_tools_name_comes_back_under_it(memory):
+    said = ChatMessage(
+        role="assistant", blocks=[ToolCallBlock(tool_call_id="look", tool_name="look", tool_kwargs={"at": 1})]
+    )
+    model = Chunked(lambda messages: iter([ChatResponse(message=said.model_copy(deep=True))]))
+    llm = cached_llm(model, memory)
+    result = ChatMessage(role="tool", content="1", additional_kwargs={"tool_call_id": "look"})
+    asked = [*HELLO, said, result]
+    assert llm.chat(asked).message == llm.chat(asked).message == said
+    assert model.calls == 1
 
 
 class Secretive(Chunked):

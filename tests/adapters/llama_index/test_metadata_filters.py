@@ -153,6 +153,18 @@ class TestInTheSearch:
         with pytest.raises(InvalidInput, match="where: expected a function or None, got 'team'"):
             memory.recall("coffee", where="team")
 
+    def test_a_where_that_would_have_to_be_awaited_is_refused_since_its_answer_is_always_true(self, memory):
+        async def matches(found):
+            return False
+
+        class Matches:
+            async def __call__(self, found):
+                return False
+
+        for where in (matches, Matches()):
+            with pytest.raises(InvalidInput, match="where: expected a plain function"):
+                memory.recall("coffee", where=where)
+
     async def test_where_is_a_filter_of_recall_itself(self, memory):
         memory.remember("Coffee.", metadata={"n": 1})
         memory.remember("More coffee.", metadata={"n": 2})
