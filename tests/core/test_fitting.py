@@ -76,7 +76,8 @@ def test_the_room_for_recalled_memories_is_kept_free():
     own = Settings(count_tokens=words, recall_tokens=50)
     messages = conversation([(10, [], 10)] * 6)
     with TieredMemory.open(":memory:", default_scope="ada", embedder="none", settings=own) as memory:
-        assert memory.turns.fit(messages, 130) == opened().turns.fit(messages, 80) != opened().turns.fit(messages, 130)
+        with opened() as plain:
+            assert memory.turns.fit(messages, 130) == plain.turns.fit(messages, 80) != plain.turns.fit(messages, 130)
 
 
 def test_a_limit_is_a_number_of_tokens_and_windows_are_counted():

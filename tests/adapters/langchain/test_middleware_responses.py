@@ -5,6 +5,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -288,7 +289,7 @@ def test_a_setting_that_is_changed_on_the_model_between_two_calls_is_seen(memory
 
 
 def test_a_storage_that_fails_lets_the_model_answer(memory, tmp_path):
-    with sqlite3.connect(tmp_path / "memory.db") as db:
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as db:
         db.execute("DROP TABLE blobs")
     model = ScriptedModel()
     agent = create_agent(model, [], middleware=[caching(memory)])
