@@ -75,9 +75,11 @@ def test_what_is_given_is_not_changed_and_what_is_shown_whole_is_equal_to_it():
 def test_the_room_for_recalled_memories_is_kept_free():
     own = Settings(count_tokens=words, recall_tokens=50)
     messages = conversation([(10, [], 10)] * 6)
-    with TieredMemory.open(":memory:", default_scope="ada", embedder="none", settings=own) as memory:
-        with opened() as plain:
-            assert memory.turns.fit(messages, 130) == plain.turns.fit(messages, 80) != plain.turns.fit(messages, 130)
+    with (
+        TieredMemory.open(":memory:", default_scope="ada", embedder="none", settings=own) as memory,
+        opened() as plain,
+    ):
+        assert memory.turns.fit(messages, 130) == plain.turns.fit(messages, 80) != plain.turns.fit(messages, 130)
 
 
 def test_a_limit_is_a_number_of_tokens_and_windows_are_counted():
