@@ -216,11 +216,12 @@ def touch(db: sqlite3.Connection, scope: str, accesses: Sequence[Access], versio
 def bumped(db: sqlite3.Connection, scope: str, versions: dict[str, int]) -> int:
     """The scope's version for this transaction: moved on once, then the same."""
     if scope not in versions:
-        db.execute(
-            "INSERT INTO scopes (scope, version) VALUES (?, 1) ON CONFLICT (scope) DO UPDATE SET version = version + 1",
+        moved = db.execute(
+            "INSERT INTO scopes (scope, version) VALUES (?, 1) ON CONFLICT (scope) DO UPDATE SET version = version + 1 "
+            "RETURNING version",
             (scope,),
-        )
-        versions[scope] = version_of(db, scope)
+        ).fetchall()  # to its end: the row is written when the statement is
+        versions[scope] = whole(moved[0][0])
     return versions[scope]
 
 
