@@ -10,7 +10,6 @@ Writes raise; what to do about it is the adapter's choice.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
 import re
@@ -30,6 +29,7 @@ from shared_core.messages import Message, already_logged, copied, is_said, text_
 from shared_core.mid_term.context import Context
 from shared_core.mid_term.fitting import Fitting
 from shared_core.mid_term.sizing import Sizing
+from shared_core.off_loop import off_loop
 from shared_core.records import Hit, Memory
 from shared_core.settings import Settings
 from shared_core.storage.base import LogNode, Source
@@ -282,62 +282,12 @@ class Turns:
                 if not nodes or context.log(nodes, head=head):
                     return [*(node.said for node in path[start : start + count]), *(node for node, _ in nodes)]
 
-    async def abegin(
-        self,
-        query: str,
-        *,
-        session: str | None = None,
-        scope: str | None = None,
-        exclude: Iterable[str] = (),
-        shown: Iterable[str] = (),
-        shown_texts: Iterable[str] = (),
-    ) -> Turn:
-        """``begin`` off the event loop."""
-        return await asyncio.to_thread(
-            self.begin, query, session=session, scope=scope, exclude=exclude, shown=shown, shown_texts=shown_texts
-        )
-
-    async def afollow(
-        self, messages: Iterable[Message], *, session: str, scope: str | None = None, recalled: Iterable[str] = ()
-    ) -> list[str]:
-        """``follow`` off the event loop."""
-        return await asyncio.to_thread(self.follow, messages, session=session, scope=scope, recalled=recalled)
-
-    async def arestore(
-        self, ids: Sequence[str], digest: str, *, session: str | None = None, scope: str | None = None
-    ) -> Turn | None:
-        """``restore`` off the event loop."""
-        return await asyncio.to_thread(self.restore, ids, digest, session=session, scope=scope)
-
-    async def arejoin(
-        self,
-        ids: Iterable[str],
-        *,
-        head: str | None = None,
-        session: str,
-        scope: str | None = None,
-        writer: str | None = None,
-    ) -> bool:
-        """``rejoin`` off the event loop."""
-        return await asyncio.to_thread(self.rejoin, ids, head=head, session=session, scope=scope, writer=writer)
-
-    async def awindow(self, session: str, max_tokens: int, *, scope: str | None = None) -> list[Message]:
-        """``window`` off the event loop."""
-        return await asyncio.to_thread(self.window, session, max_tokens, scope=scope)
-
-    async def aend(
-        self,
-        messages: Iterable[Message],
-        *,
-        session: str,
-        scope: str | None = None,
-        recalled: Iterable[str] = (),
-        writer: str | None = None,
-    ) -> list[Memory]:
-        """``end`` off the event loop."""
-        return await asyncio.to_thread(
-            self.end, messages, session=session, scope=scope, recalled=recalled, writer=writer
-        )
+    abegin = off_loop(begin)
+    afollow = off_loop(follow)
+    arestore = off_loop(restore)
+    arejoin = off_loop(rejoin)
+    awindow = off_loop(window)
+    aend = off_loop(end)
 
 
 def _unlogged(nodes: list[tuple[str, Message]], context: Context, writer: str | None) -> list[tuple[str, Message]]:
