@@ -15,7 +15,7 @@ from shared_core.short_term.plan import Expected
 from shared_core.short_term.rules import LOOKBACK_POSITIONS, MOST_BREAKPOINTS, ModelRules, Ttl
 from shared_core.short_term.survival import FADE
 
-CLEARLY: Final = 1.5
+CLEARLY: Final = 5 / 3
 """How many times its cost an hour bought for this request alone must be worth: what it saves is estimated, its price is not."""
 
 _UNSEEN: Final = 1e-6

@@ -29,13 +29,13 @@ def lifetimes(candidates, read):
 
 
 def test_an_hour_is_bought_when_only_the_new_tokens_pay_for_it():
-    """10 000 * 0.05 * 1.15 / 0.95 = 605 is more than one and a half times 200 * 0.75 = 150."""
+    """10 000 * 0.05 * 1.15 / 0.95 = 605 is more than five thirds of 200 * 0.75 = 150."""
     assert lifetimes(prompt(), read=11_800) == ["1h", "1h"]
 
 
 @pytest.mark.parametrize(("late", "read"), [(0.05, 11_000), (0.05, 2000), (0.05, 0), (0.015, 11_800)])
 def test_no_hour_is_bought_when_it_is_not_clearly_worth_its_price(late, read):
-    """1 000 or more new tokens cost 750 or more; late returns of 1.5 % are worth 175, which is less than 225."""
+    """1 000 or more new tokens cost 750 or more; late returns of 1.5 % are worth 175, which is less than 250."""
     assert lifetimes(prompt(late), read) == ["5m", "5m"]
 
 
