@@ -67,7 +67,7 @@ def usage(message: BaseMessage) -> dict[str, Any] | None:
     """What an answer was billed, as Anthropic says it; None if the message does not say.
 
     LangChain's ``input_tokens`` include what was read from and written to the cache, and ``cache_creation`` is 0 where
-    the writes are told by their lifetimes.
+    the writes are told by their lifetimes. A stream tells no lifetimes: then neither does this, and the plan splits them.
     """
     told = message.usage_metadata if isinstance(message, AIMessage) else None
     if told is None:
@@ -80,7 +80,9 @@ def usage(message: BaseMessage) -> dict[str, Any] | None:
         "input_tokens": max(told["input_tokens"] - read - written, 0),
         "cache_read_input_tokens": read,
         "cache_creation_input_tokens": written,
-        "cache_creation": {"ephemeral_5m_input_tokens": written - hour, "ephemeral_1h_input_tokens": hour},
+        "cache_creation": {"ephemeral_5m_input_tokens": short, "ephemeral_1h_input_tokens": hour}
+        if short + hour
+        else None,
         "output_tokens": told["output_tokens"],
     }
 

@@ -13,17 +13,25 @@ from typing import Final, NamedTuple
 from shared_core.short_term.marks import Boundary, best_marks, distinct
 from shared_core.short_term.plan import Expected
 from shared_core.short_term.rules import LOOKBACK_POSITIONS, MOST_BREAKPOINTS, ModelRules, Ttl
+from shared_core.short_term.survival import FADE
 
-CLEARLY: Final = 1.5
+CLEARLY: Final = 5 / 3
 """How many times its cost an hour bought for this request alone must be worth: what it saves is estimated, its price is not."""
+
+_UNSEEN: Final = 1e-6
+"""The weight of a survival that was taken from a neighbour."""
 
 
 class Candidate(NamedTuple):
-    """A boundary after ``position`` blocks; ``by`` names why it is one (see ``Breakpoint.by``)."""
+    """A boundary after ``position`` blocks; ``by`` names why it is one (see ``Breakpoint.by``).
+
+    ``seen``: how many uses its survival was learned from.
+    """
 
     position: int
     boundary: Boundary
     by: str
+    seen: float = 0.0
 
 
 class Entry(NamedTuple):
@@ -63,6 +71,32 @@ def choose(
     return Choice(_with_hours(marked, tokens(best.read), rules), best.read, best.saving)
 
 
+def falling(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates, in order of position, with survivals that do not grow with depth.
+
+    Where a longer prefix is found, a shorter one is too; two estimates that say otherwise are one quantity measured twice,
+    so they become their mean, each weighted with what was seen of it (isotonic regression by pooling neighbours). The
+    share of the misses that come back late stays the candidate's own: clipping P5 and P60 one by one would make
+    late returns up that nobody saw.
+    """
+    pools: list[tuple[float, float, int]] = []  # P5, weight, how many candidates
+    for candidate in candidates:
+        p5, weight, count = candidate.boundary.p5, max(candidate.seen, _UNSEEN), 1
+        while pools and pools[-1][0] < p5:
+            before, weighs, members = pools.pop()
+            p5 = (p5 * weight + before * weighs) / (weight + weighs)
+            weight, count = weight + weighs, count + members
+        pools.append((p5, weight, count))
+    out: list[Candidate] = []
+    p60 = 1.0
+    for p5, candidate in zip((p5 for p5, _, count in pools for _ in range(count)), candidates, strict=True):
+        here = candidate.boundary
+        late = (here.p60 - here.p5) / (1 - here.p5) if here.p5 < 1 else 0.0
+        p60 = min(p60, p5 + late * (1 - p5))
+        out.append(candidate._replace(boundary=here._replace(p5=p5, p60=p60)))
+    return out
+
+
 def reachable(marked: Sequence[int], alive: Sequence[int]) -> int:
     """The deepest live position that one of the marked positions sees; 0 for none. ``alive``: deepest first."""
     for entry in alive:
@@ -88,7 +122,7 @@ def bill(marked: Sequence[tuple[int, Ttl]], read: int, total: int, rules: ModelR
 
 
 def _best(candidates: Sequence[Candidate], rules: ModelRules, alive: Sequence[int]) -> Choice | None:
-    boundaries = [candidate.boundary for candidate in candidates]
+    boundaries = [_patient(candidate.boundary) for candidate in candidates]
     kept = distinct(boundaries)
     try:
         saving, marks = best_marks([boundaries[i] for i in kept], rules)
@@ -96,6 +130,25 @@ def _best(candidates: Sequence[Candidate], rules: ModelRules, alive: Sequence[in
         return None
     marked = tuple((candidates[kept[i]], ttl) for i, ttl in marks)
     return Choice(marked, reachable([candidate.position for candidate, _ in marked], alive), saving)
+
+
+def _patient(here: Boundary) -> Boundary:
+    """The boundary with its late returns (p60 - p5) discounted by how long the first one is waited for.
+
+    What lies before a boundary at rest is bought an hour once, at its next write, and the first late return pays it back:
+    after k returns in time, with the probability p5^k * (p60 - p5). What is known fades by ``FADE`` a use, and so does what
+    can be promised on it. The formula of ``marks.py`` has no such discount; it is given the late share whose undiscounted
+    odds are the discounted ones:
+
+        late' / (1 - p5) = sum over k of FADE^(k + 1) * p5^k * late = FADE * late / (1 - FADE * p5)
+
+    At p5 = 0.5 late returns count nearly in full, at 0.999, a wait of a thousand uses, a tenth. A moving boundary pays
+    and gains on every request, and waits for nothing.
+    """
+    if here.fresh:
+        return here
+    discount = FADE * (1 - here.p5) / (1 - FADE * here.p5)
+    return here._replace(p60=here.p5 + discount * (here.p60 - here.p5))
 
 
 def _with_hours(

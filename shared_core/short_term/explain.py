@@ -26,6 +26,13 @@ _VOLATILE: Final = (
     ("a random id", re.compile(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{16,64}\b")),
     ("an object's address", re.compile(r" at 0x[0-9a-fA-F]{6,}")),
 )
+_WORD: Final = re.compile(rb"\w+")
+_CHANGING: Final = (
+    ("a clock", re.compile(r"\b\d{1,2}:\d\d\b")),
+    ("a date", re.compile(r"\b\d{4}-\d\d-\d\d\b|\b[A-Z][a-z]{2,8} \d{1,2}, \d{4}\b|\b\d{1,2} [A-Z][a-z]{2,8} \d{4}\b")),
+    ("a random id", re.compile(r"\b(?=\w*\d)(?=\w*[A-Za-z])\w{8,}\b")),
+)
+"""What may well be constant (office hours, a version), and is only named where it was seen to change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,20 +140,26 @@ def _differs(level: Level, path: str, offset: int, old: bytes, new: bytes, warni
     at = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
     start = max(at - _AROUND // 2, 0)
     before, after = (data[start : at + _AROUND].decode("utf-8", "replace") for data in (old, new))
-    for what, pattern in _VOLATILE if level != "messages" else ():
-        if _near(pattern, old, at) and _near(pattern, new, at):
-            supposed = f"{path} holds {what} "  # what was only supposed of this block is known now
-            known = f"{path}: {what} changes from request to request; move it behind the stable part"
-            warnings = [*(one for one in warnings if not one.startswith(supposed)), known]
-            break
+    what = _volatile(old, new, at) if level != "messages" else None
+    if what is not None:
+        supposed = f"{path} holds {what} "  # what was only supposed of this block is known now
+        known = f"{path}: {what} changes from request to request; move it behind the stable part"
+        warnings = [*(one for one in warnings if not one.startswith(supposed)), known]
+    elif level != "messages" and sorted(_WORD.findall(old)) == sorted(_WORD.findall(new)):
+        warnings = [*warnings, f"{path}: the same words came in another order; sort what it is made of"]
     return Explanation(
         offset + at, level, path, before, after, _from(level), offset + at, tuple(dict.fromkeys(warnings))
     )
 
 
-def _near(pattern: re.Pattern[str], data: bytes, at: int) -> bool:
-    around = data[max(at - 64, 0) : at + 64].decode("utf-8", "replace")
-    return bool(pattern.search(around))
+def _volatile(old: bytes, new: bytes, at: int) -> str | None:
+    """What is volatile around the first difference, if that is what differs."""
+    before, after = (data[max(at - 64, 0) : at + 64].decode("utf-8", "replace") for data in (old, new))
+    for what, pattern in (*_VOLATILE, *_CHANGING):
+        found = [[match[0] for match in pattern.finditer(text)] for text in (before, after)]
+        if all(found) and found[0] != found[1]:
+            return what
+    return None
 
 
 def _lint(blocks: list[tuple[Level, str, bytes]]) -> Iterator[str]:

@@ -41,8 +41,12 @@ class Tokens:
         )
 
 
-def tokens_of(usage: Any) -> Tokens:
-    """The tokens of a response's usage, an object or a dict as any of the providers sends it; InvalidInput otherwise."""
+def tokens_of(usage: Any, plan: Plan | None = None) -> Tokens:
+    """The tokens of a response's usage, an object or a dict as any of the providers sends it; InvalidInput otherwise.
+
+    Some usages (streams, through some frameworks) tell what was written without telling for how long. Then the breakpoints
+    of the ``plan`` do; without a plan it counts as five minutes.
+    """
     read = _Reader(usage)
     if read.has("prompt_tokens") or read.has("input_tokens_details"):  # OpenAI: chat completions, responses
         details = _Reader(read.get("prompt_tokens_details") or read.get("input_tokens_details"))
@@ -56,13 +60,34 @@ def tokens_of(usage: Any) -> Tokens:
         written = read.count("cacheWriteInputTokens")
         lifetimes = [_Reader(item) for item in read.get("cacheDetails") or ()]
         hour = min(sum(item.count("inputTokens") for item in lifetimes if item.get("ttl") == "1h"), written)
-        return Tokens(read.count("cacheReadInputTokens"), written - hour, hour, read.count("inputTokens"))
+        tokens = Tokens(read.count("cacheReadInputTokens"), written - hour, hour, read.count("inputTokens"))
+        return tokens if lifetimes or plan is None else _split(tokens, plan)
     if read.has("input_tokens"):  # Anthropic
         written = read.count("cache_creation_input_tokens")
         split = _Reader(read.get("cache_creation"))
         hour = min(split.count("ephemeral_1h_input_tokens"), written)
-        return Tokens(read.count("cache_read_input_tokens"), written - hour, hour, read.count("input_tokens"))
+        tokens = Tokens(read.count("cache_read_input_tokens"), written - hour, hour, read.count("input_tokens"))
+        told = split.has("ephemeral_1h_input_tokens") or split.has("ephemeral_5m_input_tokens")
+        return tokens if told or plan is None else _split(tokens, plan)
     raise InvalidInput(f"usage: expected the usage of a response, with its count of input tokens, got {usage!r:.200}")
+
+
+def _split(tokens: Tokens, plan: Plan) -> Tokens:
+    """What was written, split as the provider bills it: up to the plan's last one-hour breakpoint for an hour, the rest not.
+
+    The breakpoint's place is an estimate, so it is scaled by what the whole prompt turned out to be. When no breakpoint
+    of five minutes follows, all that was written is the hour's.
+    """
+    ttls = [mark.ttl for mark in plan.breakpoints]
+    written = tokens.written_5m
+    if "1h" not in ttls or not written:
+        return tokens
+    hour = written
+    if ttls[-1] == "5m":
+        ends = max(mark.tokens for mark in plan.breakpoints if mark.ttl == "1h")
+        upto = round(ends * tokens.total / plan.expected.total) if plan.expected.total else ends
+        hour = min(max(upto - tokens.read, 0), written)
+    return Tokens(tokens.read, written - hour, hour, tokens.uncached)
 
 
 class Ledger:
@@ -78,7 +103,7 @@ class Ledger:
 
     def record(self, usage: Any, plan: Plan) -> None:
         """Add one response. InvalidInput if the usage is of no known provider; nothing is counted then."""
-        tokens = tokens_of(usage)
+        tokens = tokens_of(usage, plan)
         cost = tokens.cost(plan.rules)
         hit, expected = tokens.read > 0, plan.expected.read > 0
         with self._lock:

@@ -12,18 +12,16 @@ from typing import Any
 
 from shared_core.messages import Message
 from shared_core.short_term.blocks import Piece, ttl_of
-from shared_core.short_term.choice import Candidate, Choice, Entry, choose, settled
+from shared_core.short_term.choice import Candidate, Choice, Entry, choose, falling, settled
 from shared_core.short_term.conversation import Conversation, Shared
 from shared_core.short_term.head import Head
 from shared_core.short_term.marks import Boundary
 from shared_core.short_term.plan import Breakpoint
 from shared_core.short_term.rules import MOST_BREAKPOINTS, TTL_SECONDS, Level, ModelRules, Ttl
-from shared_core.short_term.survival import Role
+from shared_core.short_term.survival import Odds, Role
 
 MARGIN = 1.15
 """How far the estimate of a prefix must be above the model's minimum before a breakpoint of ours is put there."""
-CAUTION = 0.1
-"""The share of the late returns that is not counted on: the hour's dear write is paid at once, what it saves is estimated."""
 _MOST_ENTRIES = 4096
 _MOST_OWN_ENTRIES = 64
 _SMOOTHING = 0.2
@@ -100,7 +98,7 @@ class Step:
         n = len(self.talk.tape)
         self._grow(n if volatile is None else volatile)
         for position, (role, _) in self.head.digests.items():
-            self._offer(position, role, self.shared.odds.of(role))
+            self._offer(position, role, self.shared.odds)
         in_loop = self._in_tool_loop()
         if volatile is not None and volatile < n:
             self._offer_depth(("stable",), volatile)
@@ -132,13 +130,8 @@ class Step:
             if ttl != wanted:
                 notes.append(f"the caller's 1h breakpoint after block {position} became 5m: an earlier one is 5m")
             self._ask(position, ttl, forced=few, by="automatic" if alone == (position, wanted) else "caller")
-        falling: list[Candidate] = []
-        p5 = p60 = 1.0
-        for position in sorted(self._candidates):
-            _, here, by = self._candidates[position]
-            p5, p60 = min(p5, here.p5), min(p60, here.p60)
-            falling.append(Candidate(position, Boundary(here.tokens, p5, p60, here.fresh, here.forced, here.ttl), by))
-        choice = choose(falling, self.rules, sorted(self._alive, reverse=True), self.tokens)
+        offered = falling([self._candidates[position] for position in sorted(self._candidates)])
+        choice = choose(offered, self.rules, sorted(self._alive, reverse=True), self.tokens)
         marks = tuple(self._breakpoint(candidate, ttl, explicit_only) for candidate, ttl in choice.marked)
         return choice, marks, tuple(notes)
 
@@ -175,15 +168,14 @@ class Step:
             at -= 1
         if at > 0:
             self._depths[role] = depth
-            self._offer(self.head.blocks + at, role, self.talk.odds.of(role))
+            self._offer(self.head.blocks + at, role, self.talk.odds)
 
-    def _offer(self, position: int, role: Role, odds: tuple[float, float]) -> None:
+    def _offer(self, position: int, role: Role, known: Odds) -> None:
         tokens = self.tokens(position)
         margin = MARGIN if self._ratio == 1.0 else 1.0
         if tokens >= self.rules.min_tokens * margin:
-            fresh = self._growth if role[0] in _MOVING else 0.0
-            p5, p60 = odds[0], odds[1] - CAUTION * (odds[1] - odds[0])
-            self._candidates.setdefault(position, Candidate(position, Boundary(tokens, p5, p60, fresh), str(role[0])))
+            here = Boundary(tokens, *known.of(role), self._growth if role[0] in _MOVING else 0.0)
+            self._candidates.setdefault(position, Candidate(position, here, str(role[0]), known.seen(role)))
 
     def _ask(self, position: int, ttl: Ttl, *, forced: bool, by: str) -> None:
         known = self._candidates.get(position)

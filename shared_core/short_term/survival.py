@@ -79,6 +79,14 @@ class Odds:
             lost *= 1.0 - hazard
         return first, max(1.0 - lost, first)
 
+    def seen(self, role: Role) -> float:
+        """How many uses the estimate for this role stands on, the prior's and the borrowed ones among them."""
+        tallies = self._tallies.get(role)
+        settled = tallies[0][0] if tallies is not None else 0.0
+        if self._parent is None:
+            return settled + sum(_PRIORS.get(role[0], (1.0, 1.0)))
+        return settled + min(self._parent.seen(role), BORROWED)
+
     def hazards(self, role: Role) -> list[float]:
         """Per age: of the uses that reached the age before, the share that came back until this one."""
         tallies = self._tallies.get(role)

@@ -124,3 +124,31 @@ def test_what_is_no_request_is_refused():
     """A plan or a dict with messages."""
     with pytest.raises(InvalidInput, match="expected a plan or a dict with 'messages'"):
         explain({"model": "m"})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "what"),
+    [
+        ("It is 14:03.", "It is 14:04.", "a clock"),
+        ("Today is 2026-10-01.", "Today is 2026-10-02.", "a date"),
+        ("Today is October 5, 2026.", "Today is October 6, 2026.", "a date"),
+        ("Session req_01ABCxyz789.", "Session req_01ABDxyz789.", "a random id"),
+    ],
+)
+def test_what_may_be_constant_is_named_only_once_it_changed(before, after, what):
+    """Alone, an hour may be the office hours and a date a version; between two requests there is no doubt."""
+    assert explain(request(before)).warnings == ()
+    assert explain(request(after), request(before)).warnings == (
+        f"system[0]: {what} changes from request to request; move it behind the stable part",
+    )
+
+
+def test_a_clock_that_stands_still_is_not_blamed_for_a_change_beside_it():
+    """The opening hours are the same in both."""
+    assert explain(request("Open 09:00 to 17:00. Kind."), request("Open 09:00 to 17:00. Kin.")).warnings == ()
+
+
+def test_words_in_another_order_are_told_of():
+    """A set or a dict that was printed as it came."""
+    found = explain(request("Facts: b, a, c"), request("Facts: a, b, c"))
+    assert found.warnings == ("system[0]: the same words came in another order; sort what it is made of",)

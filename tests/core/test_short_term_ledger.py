@@ -7,6 +7,7 @@ import pytest
 from shared_core.errors import InvalidInput
 from shared_core.settings import Settings
 from shared_core.short_term import ModelRules, Prompts, Tokens, tokens_of
+from shared_core.short_term.plan import Breakpoint, Expected, Parts, Plan
 from shared_core.short_term.rules import RULES
 from shared_core.testing import FakeClock
 
@@ -97,6 +98,64 @@ def test_stats_hold_what_was_read_written_saved_and_expected(prompts):
     assert stats["usd"] == pytest.approx(2362.5 * 2 / 1e6)
     assert stats["saved_usd"] == pytest.approx(0.000675)
     assert stats["break_even"]["claude-sonnet-5"]["5m"]["uses"] == pytest.approx(1.278, abs=0.001)
+
+
+def marked(*ends, total=4000):
+    """A plan of a prompt estimated at ``total`` tokens, with breakpoints after these (tokens, lifetime)."""
+    rules = RULES["claude-sonnet-5"]
+    marks = tuple(Breakpoint("messages", 0, i, i + 1, tokens, ttl, 0.9, "tail") for i, (tokens, ttl) in enumerate(ends))
+    parts = Parts((), (), [], [], 0, tools_given=False)
+    return Plan(
+        "claude-sonnet-5", "ada", "s", marks, Expected(0, 0, 0, total, 0.0, 0.0), rules, (), parts=parts, settings={}
+    )
+
+
+def unsplit(read, written, uncached):
+    return {
+        "input_tokens": uncached,
+        "cache_read_input_tokens": read,
+        "cache_creation_input_tokens": written,
+        "cache_creation": None,
+    }
+
+
+HOUR_THEN_MINUTES = ((2000, "1h"), (3800, "5m"))
+
+
+@pytest.mark.parametrize(
+    ("ends", "usage", "tokens"),
+    [
+        (HOUR_THEN_MINUTES, unsplit(0, 3800, 200), Tokens(0, 1800, 2000, 200)),
+        (HOUR_THEN_MINUTES, unsplit(0, 7600, 400), Tokens(0, 3600, 4000, 400)),
+        (HOUR_THEN_MINUTES, unsplit(1500, 2300, 200), Tokens(1500, 1800, 500, 200)),
+        (HOUR_THEN_MINUTES, unsplit(3000, 800, 200), Tokens(3000, 800, 0, 200)),
+        (((3800, "1h"),), unsplit(1000, 2900, 100), Tokens(1000, 0, 2900, 100)),
+        (((3800, "5m"),), unsplit(0, 3800, 200), Tokens(0, 3800, 0, 200)),
+        ((), unsplit(0, 300, 3700), Tokens(0, 300, 0, 3700)),
+        (HOUR_THEN_MINUTES, ANTHROPIC, Tokens(1000, 100, 200, 50)),
+        (
+            HOUR_THEN_MINUTES,
+            {"inputTokens": 200, "cacheReadInputTokens": 0, "cacheWriteInputTokens": 3800},
+            Tokens(0, 1800, 2000, 200),
+        ),
+    ],
+    ids=["all", "twice as many", "read in the head", "read", "hour", "minutes", "none of ours", "told", "bedrock"],
+)
+def test_a_write_whose_lifetime_nobody_told_is_split_by_the_plan(ends, usage, tokens):
+    """An hour up to 2 000 of 4 000 estimated tokens, then minutes: of a write up to 3 800, 2 000 are for an hour.
+
+    Billed are twice the tokens: the hour ends at 4 000. Read up to 1 500: 500 are left of the hour. Read beyond it: none.
+    A split that came with the usage stands.
+    """
+    assert tokens_of(usage, marked(*ends)) == tokens
+
+
+def test_a_streamed_hour_is_booked_as_an_hour(prompts):
+    """2 000 tokens for an hour and 1 800 for minutes cost 4 000 + 2 250, 200 more at the base price: 6 450."""
+    prompts.record(unsplit(0, 3800, 200), plan=marked(*HOUR_THEN_MINUTES))
+    stats = prompts.stats()
+    assert (stats["written_1h_tokens"], stats["written_5m_tokens"]) == (2000, 1800)
+    assert stats["cost"] == pytest.approx(6450)
 
 
 def test_a_hit_that_was_expected_and_did_not_come_is_counted(prompts):

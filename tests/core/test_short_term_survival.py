@@ -92,6 +92,19 @@ def test_a_conversation_starts_from_its_scope_and_departs_from_it():
     assert talk.of(ROLE)[0] == pytest.approx(BORROWED * after / (BORROWED + 1))
 
 
+def test_how_much_an_estimate_stands_on_is_counted_with_prior_and_loan():
+    """The prior is worth 2 uses; of 500 the last hundred decide; a conversation borrows 25 of them and adds its own."""
+    scope = Odds()
+    talk = Odds(scope)
+    assert scope.seen(ROLE) == talk.seen(ROLE) == 2
+    talk.settle(ROLE, 0, survived=True)
+    assert talk.seen(ROLE) == 1 + 3
+    for _ in range(500):
+        scope.settle(ROLE, 0, survived=True)
+    assert scope.seen(ROLE) == pytest.approx(102, abs=1)
+    assert talk.seen(ROLE) == 1 + BORROWED
+
+
 def test_a_clock_set_back_is_a_gap_of_nothing():
     """Ages are clamped at 0."""
     assert learn([-50]).of(ROLE)[0] == pytest.approx(2 / 3)
