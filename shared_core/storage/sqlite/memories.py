@@ -24,6 +24,7 @@ from shared_core.storage.sqlite.memory_writes import (
     decoded,
     erase,
     insert,
+    mask,
     revive,
     strengthen,
     succeed,
@@ -78,7 +79,10 @@ class SQLiteMemories:
             for scope, seen in (accesses or {}).items():
                 if seen:
                     touch(db, scope, seen, bumped(db, scope, versions))
-            return [self._add(db, item, versions, rooms.get(item.memory.scope)) for item in items]
+            stored = [self._add(db, item, versions, rooms.get(item.memory.scope)) for item in items]
+        if any(item.unmasked is not None and item.explicit_id for item in items):
+            self._connections.wipe()  # it may have stood here unmasked
+        return stored
 
     def _add(
         self, db: sqlite3.Connection, item: NewMemory, versions: dict[str, int], room: Room | None
@@ -89,7 +93,8 @@ class SQLiteMemories:
                 f"SELECT {COLUMNS} FROM memories WHERE scope = ? AND id = ?", (memory.scope, memory.id)
             ).fetchone()
             if found is not None:
-                if found[1] != memory.text:
+                unmasked = item.unmasked is not None and found[1] == item.unmasked
+                if found[1] != memory.text and not unmasked:
                     raise DuplicateId(
                         f"id {memory.id!r} is taken in this scope by a memory with another text; "
                         "use another id, or supersede(id, text) to replace it"
@@ -97,6 +102,8 @@ class SQLiteMemories:
                 stored = self._read(found)
                 if stored is None:
                     raise StorageError(f"id {memory.id!r} is taken by a row that cannot be read; forget(id) it first")
+                if unmasked:
+                    stored = mask(db, stored, item, bumped(db, memory.scope, versions))
                 if stored.status == "archived":
                     _make_room(db, item, versions, room)
                     stored = revive(db, stored, memory.created_at, bumped(db, memory.scope, versions))
