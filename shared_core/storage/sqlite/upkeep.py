@@ -6,6 +6,7 @@ import json
 import math
 import sqlite3
 import struct
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -119,20 +120,23 @@ class SQLiteUpkeep:
             _settle_subjects(db, {row: item.memory for row, item in fresh}, versions)
             return len(fresh)
 
-    def erase_scope(self, scope: str) -> Erased:
-        """Erase all content of the scope, in one transaction."""
+    def erase_scope(self, scope: str, *, within: str | None = None) -> Erased:
+        """Erase all content of the scope and of those within it, in one transaction."""
         with self._connections.write() as db:
-            vectors = int(db.execute(_VECTORS, (scope,)).fetchone()[0])
-            blobs = dict(
-                db.execute("SELECT namespace, count(*) FROM blobs WHERE scope = ? GROUP BY namespace", (scope,))
-            )
-            gone = {table: db.execute(statement, (scope,)).rowcount for table, statement in _ERASE.items()}
-            version = bumped(db, scope, {})
-            db.execute("UPDATE scopes SET floor = ? WHERE scope = ?", (version, scope))
-            generation_moved_on(db, scope)
-            left = int(db.execute(_LEFT, {"scope": scope}).fetchone()[0])
+            inner = [] if within is None else _beginning_with(db, within)
+            outer, *more = [_erased(db, one) for one in (scope, *inner)]
         self._connections.wipe()
-        return Erased(gone["memories"], vectors, gone["nodes"], blobs, left)
+        blobs: Counter[str] = Counter()
+        for one in (outer, *more):
+            blobs.update(one.blobs)
+        return Erased(
+            outer.memories,
+            outer.vectors + sum(one.vectors for one in more),
+            outer.messages + sum(one.messages for one in more),
+            dict(blobs),
+            outer.left + sum(one.left for one in more),
+            tuple(inner),
+        )
 
     def check(self, terms_of: TermsOf) -> tuple[int, list[Problem]]:
         """What is wrong with the file, in one read transaction."""
@@ -182,6 +186,24 @@ class SQLiteUpkeep:
                 version = bumped(db, scope, {})
                 db.execute("UPDATE scopes SET floor = ? WHERE scope = ?", (version, scope))
             return count + len(broken)
+
+
+def _beginning_with(db: sqlite3.Connection, start: str) -> list[str]:
+    """Every scope of such a name that anything is stored of."""
+    end = start[:-1] + chr(ord(start[-1]) + 1)  # names are compared code point by code point, in the index
+    each = " UNION ".join(f"SELECT scope FROM {table} WHERE scope >= :start AND scope < :end" for table in _ERASE)
+    return sorted(name for (name,) in db.execute(each, {"start": start, "end": end}))
+
+
+def _erased(db: sqlite3.Connection, scope: str) -> Erased:
+    vectors = int(db.execute(_VECTORS, (scope,)).fetchone()[0])
+    blobs = dict(db.execute("SELECT namespace, count(*) FROM blobs WHERE scope = ? GROUP BY namespace", (scope,)))
+    gone = {table: db.execute(statement, (scope,)).rowcount for table, statement in _ERASE.items()}
+    version = bumped(db, scope, {})
+    db.execute("UPDATE scopes SET floor = ? WHERE scope = ?", (version, scope))
+    generation_moved_on(db, scope)
+    left = int(db.execute(_LEFT, {"scope": scope}).fetchone()[0])
+    return Erased(gone["memories"], vectors, gone["nodes"], blobs, left)
 
 
 _DAMAGED = "the file is damaged; restore a copy"
