@@ -350,6 +350,8 @@ def _translated(location: str, patience: float = BUSY_SECONDS) -> Iterator[None]
             f"expected text that UTF-8 can carry, got a lone surrogate at index {error.start}; "
             "replace it, for instance with text.encode('utf-8', 'replace').decode()"
         ) from error
+    except UnicodeDecodeError as error:  # SQLite quotes a damaged schema, and Python cannot read the quotation
+        raise StorageError(f"{location}: the schema is damaged{_DAMAGED}") from error
     except sqlite3.Error as error:
         raise StorageError(
             f"{location}: {error}; nothing was written by this call{_advice(error, patience)}"

@@ -24,6 +24,7 @@ from shared_core.storage.sqlite.memory_writes import (
     decoded,
     erase,
     insert,
+    is_text,
     mask,
     revive,
     strengthen,
@@ -143,7 +144,7 @@ class SQLiteMemories:
             cursor = db.execute(
                 f"SELECT {COLUMNS} FROM memories WHERE scope = ? AND (? IS NULL OR status = ?) "
                 "ORDER BY created_at DESC, row DESC LIMIT ?",
-                (scope, status, status, -1 if limit is None else limit),
+                (scope, status, status, -1 if limit is None else min(limit, 2**63 - 1)),  # as many as SQLite can count
             )
             return [memory for memory in map(self._read, cursor) if memory is not None]
 
@@ -225,7 +226,7 @@ class SQLiteMemories:
     def scopes(self) -> Sequence[str]:
         """Every scope that holds memories."""
         with self._connections.read() as db:
-            return sorted(row[0] for row in db.execute("SELECT DISTINCT scope FROM memories"))
+            return sorted(row[0] for row in db.execute("SELECT DISTINCT scope FROM memories") if is_text(row[0]))
 
     def embedder(self) -> tuple[str, int] | None:
         """Fingerprint and dimension of the model in use."""

@@ -47,6 +47,12 @@ def decoded(columns: Sequence[Any]) -> Memory:
     )  # fmt: skip
 
 
+def is_text(value: object) -> bool:
+    """Whether this is a name as it was written, and not what damage or another hand left in its place."""
+    # Bytes that are no UTF-8 came out as lone surrogates.
+    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
+
+
 def insert(db: sqlite3.Connection, item: NewMemory, version: int) -> int:
     """Add one row with its index and its source; return its number."""
     memory, source = item.memory, item.source

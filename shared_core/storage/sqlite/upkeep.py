@@ -16,7 +16,7 @@ from shared_core.storage.base import Source
 from shared_core.storage.sqlite.blobs import generation_moved_on
 from shared_core.storage.sqlite.connection import Connections
 from shared_core.storage.sqlite.logs import NEWEST_NODE
-from shared_core.storage.sqlite.memory_writes import COLUMNS, bumped, decoded, insert_whole, succeed
+from shared_core.storage.sqlite.memory_writes import COLUMNS, bumped, decoded, insert_whole, is_text, succeed
 from shared_core.storage.upkeep import Erased, Successor, TermsOf, WholeMemory
 
 _SHOWN = 5  # ids named for each kind of damage
@@ -192,7 +192,7 @@ def _beginning_with(db: sqlite3.Connection, start: str) -> list[str]:
     """Every scope of such a name that anything is stored of."""
     end = start[:-1] + chr(ord(start[-1]) + 1)  # names are compared code point by code point, in the index
     each = " UNION ".join(f"SELECT scope FROM {table} WHERE scope >= :start AND scope < :end" for table in _ERASE)
-    return sorted(name for (name,) in db.execute(each, {"start": start, "end": end}))
+    return sorted(name for (name,) in db.execute(each, {"start": start, "end": end}) if is_text(name))
 
 
 def _erased(db: sqlite3.Connection, scope: str) -> Erased:
