@@ -40,7 +40,7 @@ def export(store: MemoryStore, path: str | Path, *, scope: str, vectors: bool) -
     Reads that are not written down yet count, and are not written down for it: a writer at work must not hold
     up an export, which only reads.
     """
-    target = _path(path)
+    target = _target(path, store.storage.location)
     count = 0
     try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
@@ -110,6 +110,21 @@ def _path(path: object) -> Path:
     if not isinstance(path, str | Path) or not str(path):
         raise InvalidInput(f"path: expected a file's path, got {path!r}")
     return Path(path)
+
+
+def _target(path: object, location: str | None) -> Path:
+    """The path of a file that may be replaced: not the memory's own, and no device or pipe, which a file would oust."""
+    target = _path(path)
+    if target.exists() and not target.is_file():
+        raise StorageError(f"{target}: expected a file that can be written, got a folder or device; name a file")
+    if location is not None:
+        own = [Path(f"{location}{end}") for end in ("", "-wal", "-shm")]
+        if any(one.exists() and target.exists() and one.samefile(target) for one in own):
+            raise InvalidInput(
+                f"path: expected another file than the memory itself, got {str(target)!r}; "
+                f"write {str(target.with_suffix('.jsonl'))!r}"
+            )
+    return target
 
 
 def _as_read(store: MemoryStore, item: WholeMemory) -> WholeMemory:
