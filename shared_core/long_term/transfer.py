@@ -107,7 +107,7 @@ def import_(store: MemoryStore, path: str | Path, *, now: float) -> int:
 
 
 def _path(path: object) -> Path:
-    if not isinstance(path, str | Path) or not str(path):
+    if not isinstance(path, str | Path) or not str(path) or "\0" in str(path):
         raise InvalidInput(f"path: expected a file's path, got {path!r}")
     return Path(path)
 
@@ -115,11 +115,15 @@ def _path(path: object) -> Path:
 def _target(path: object, location: str | None) -> Path:
     """The path of a file that may be replaced: not the memory's own, and no device or pipe, which a file would oust."""
     target = _path(path)
-    if target.exists() and not target.is_file():
+    try:
+        there = target.exists()
+    except OSError as error:  # a name that no file can have
+        raise StorageError(f"{target}: expected a file that can be written, got {error}; name another") from error
+    if there and not target.is_file():
         raise StorageError(f"{target}: expected a file that can be written, got a folder or device; name a file")
     if location is not None:
         own = [Path(f"{location}{end}") for end in ("", "-wal", "-shm")]
-        if any(one.exists() and target.exists() and one.samefile(target) for one in own):
+        if there and any(one.exists() and one.samefile(target) for one in own):
             raise InvalidInput(
                 f"path: expected another file than the memory itself, got {str(target)!r}; "
                 f"write {str(target.with_suffix('.jsonl'))!r}"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from shared_core import Blob, DuplicateId, Retention, SchemaTooNew, StorageError, TieredMemory
+from shared_core import Blob, DuplicateId, InvalidInput, Retention, SchemaTooNew, StorageError, TieredMemory
 from shared_core.storage.sqlite.schema import APPLICATION_ID, MIGRATIONS
 
 
@@ -90,6 +90,14 @@ def test_a_file_of_a_newer_release_is_refused_by_name_and_left_alone(path):
 def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(StorageError, match=r"expected an existing folder, .*nowhere is none; create it first"):
         open_plain(tmp_path / "nowhere" / "memory.db")
+
+
+def test_a_name_that_no_file_can_have_is_refused_and_nothing_is_created(tmp_path):
+    with pytest.raises(InvalidInput, match="expected a path"):
+        open_plain(tmp_path / "a\0b")
+    with pytest.raises(StorageError, match=r"expected a file that can be opened.*open another path"):
+        open_plain(tmp_path / ("x" * 5_000))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_is_no_file(tmp_path):

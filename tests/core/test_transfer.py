@@ -183,9 +183,13 @@ def test_bytes_that_are_no_text_and_files_that_are_not_there_are_named(open_memo
         memory.import_(tmp_path / "nowhere")
     with pytest.raises(StorageError, match="export to another path"):
         memory.export(tmp_path / "nowhere" / "out.jsonl")
-    for wrong in ("", None, 3):
-        with pytest.raises(InvalidInput, match="path: expected"):
-            memory.export(wrong)
+    for wrong in ("", None, 3, "a\0b"):
+        for call in (memory.export, memory.import_):
+            with pytest.raises(InvalidInput, match="path: expected"):
+                call(wrong)
+    for call in (memory.export, memory.import_):
+        with pytest.raises(StorageError, match="expected a file that can be"):
+            call("x" * 5_000)
 
 
 def test_an_export_that_fails_leaves_the_old_file_and_no_other(open_memory, tmp_path, monkeypatch):

@@ -33,6 +33,7 @@ _LEFT = """SELECT (SELECT count(*) FROM memories WHERE scope = :scope) + (SELECT
     + (SELECT count(*) FROM nodes WHERE scope = :scope) + (SELECT count(*) FROM bodies WHERE scope = :scope)
     + (SELECT count(*) FROM heads WHERE scope = :scope) + (SELECT count(*) FROM dropped WHERE scope = :scope)
     + (SELECT count(*) FROM places WHERE scope = :scope)"""
+_BETWEEN = " UNION ".join(f"SELECT scope FROM {table} WHERE scope >= :start AND scope < :end" for table in _ERASE)
 _VECTORS = """SELECT count(*) FROM search_index i JOIN memories m ON m.row = i.memory
     WHERE m.scope = ? AND i.vectors IS NOT NULL"""
 _NOWHERE = """SELECT row, scope, session, origin FROM heads WHERE node IS NOT NULL
@@ -191,8 +192,7 @@ class SQLiteUpkeep:
 def _beginning_with(db: sqlite3.Connection, start: str) -> list[str]:
     """Every scope of such a name that anything is stored of."""
     end = start[:-1] + chr(ord(start[-1]) + 1)  # names are compared code point by code point, in the index
-    each = " UNION ".join(f"SELECT scope FROM {table} WHERE scope >= :start AND scope < :end" for table in _ERASE)
-    return sorted(name for (name,) in db.execute(each, {"start": start, "end": end}) if is_text(name))
+    return sorted(name for (name,) in db.execute(_BETWEEN, {"start": start, "end": end}) if is_text(name))
 
 
 def _erased(db: sqlite3.Connection, scope: str) -> Erased:
