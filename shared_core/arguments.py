@@ -61,12 +61,12 @@ def optional_scope(what: str, value: object) -> str | None:
 
 def inner_scope(outer: str, part: str) -> InnerScope:
     """The scope named ``part`` within another one: no name that a user can give is equal to it."""
-    return InnerScope(f"{outer}{_INNER}{part}")
+    return InnerScope(f"{within(outer)}{part}")
 
 
-def is_within(found: str, outer: str) -> bool:
-    """Whether it is the name of an inner scope of ``outer``."""
-    return found.startswith(f"{outer}{_INNER}")
+def within(outer: str) -> str:
+    """What the name of every inner scope of ``outer`` begins with, and no other's."""
+    return f"{outer}{_INNER}"
 
 
 def text(what: str, value: object, *, max_bytes: int) -> str:

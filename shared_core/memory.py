@@ -205,6 +205,10 @@ class TieredMemory:
         erased = self.long_term.forget_scope(scope)
         tools, responses = self.tools.clear_scope(scope), self.responses.clear_scope(scope)
         self.prompts.clear_scope(scope)
+        for inner in map(arguments.InnerScope, erased.inner):
+            self.tools.clear_scope(inner)
+            self.responses.clear_scope(inner)
+            self.prompts.clear_scope(inner)
         blobs = dict(erased.blobs)
         return Receipt(
             scope=scope,

@@ -31,6 +31,7 @@ class Draft:
     metadata: dict[str, Any] = field(default_factory=dict)
     id: str | None = None
     source: Source | None = None
+    unmasked: str | None = field(default=None, repr=False)  # the text as it came, where masking changed it
 
     @property
     def merge_key(self) -> bytes:
@@ -39,7 +40,7 @@ class Draft:
         return hashlib.sha256(json.dumps(parts).encode()).digest()
 
 
-_NAMES = frozenset(Draft.__dataclass_fields__) - {"source"}
+_NAMES = frozenset(Draft.__dataclass_fields__) - {"source", "unmasked"}
 
 
 def draft(
@@ -74,6 +75,7 @@ def draft(
         metadata=arguments.plain("metadata", item.get("metadata")),
         id=arguments.optional_name("id", item.get("id")),
         source=source,
+        unmasked=item["text"] if text != item["text"] else None,
     )
 
 

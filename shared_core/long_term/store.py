@@ -223,6 +223,7 @@ class MemoryStore:
             embedder=embedder if vectors else None,
             vectors=vectors,
             source=draft.source,
+            unmasked=draft.unmasked,
         )
 
     def _planning(self) -> AbstractContextManager[object]:

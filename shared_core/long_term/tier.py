@@ -259,15 +259,10 @@ class LongTerm:
     def forget_scope(self, scope: str) -> Erased:
         """Erase all that the storage holds of the scope: memories, vectors, logs, blobs."""
         chosen = arguments.scope("scope", scope)
-        inner = [one for one in self._store.rows.scopes() if arguments.is_within(one, chosen)]
-        erased = [self._erase(one) for one in (*inner, chosen)]
-        left, vectors = sum(one.left for one in erased), sum(one.vectors for one in erased)
-        return replace(erased[-1], left=left, vectors=vectors)  # inner memories are texts of what is counted as blobs
-
-    def _erase(self, scope: str) -> Erased:
-        erased = self._store.storage.upkeep.erase_scope(scope)
-        self._store.forget_index(scope)
-        self._store.erased(scope)
+        erased = self._store.storage.upkeep.erase_scope(chosen, within=arguments.within(chosen))
+        for one in (*erased.inner, chosen):
+            self._store.forget_index(one)
+            self._store.erased(one)
         return erased
 
     def export(self, path: str | Path, *, scope: str | None = None, vectors: bool = False) -> int:

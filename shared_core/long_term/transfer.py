@@ -37,18 +37,17 @@ def export(store: MemoryStore, path: str | Path, *, scope: str, vectors: bool) -
     """Write every memory of the scope to ``path``; return how many.
 
     Into a file beside it first, which is moved into place when it is whole: a failure leaves what was there.
+    Reads that are not written down yet count, and are not written down for it: a writer at work must not hold
+    up an export, which only reads.
     """
-    target = _path(path)
-    if not store.storage.read_only:
-        store.flush()
+    target = _target(path, store.storage.location)
     count = 0
     try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
         try:
             with os.fdopen(handle, "w", encoding="ascii", newline="\n") as out:
                 for item in store.storage.upkeep.whole(scope):
-                    whole = replace(item, memory=store.reads.as_read(item.memory))
-                    out.write(_line(whole, vectors=vectors) + "\n")
+                    out.write(_line(_as_read(store, item), vectors=vectors) + "\n")
                     count += 1
                 out.flush()
                 os.fsync(out.fileno())
@@ -108,9 +107,35 @@ def import_(store: MemoryStore, path: str | Path, *, now: float) -> int:
 
 
 def _path(path: object) -> Path:
-    if not isinstance(path, str | Path) or not str(path):
+    if not isinstance(path, str | Path) or not str(path) or "\0" in str(path):
         raise InvalidInput(f"path: expected a file's path, got {path!r}")
     return Path(path)
+
+
+def _target(path: object, location: str | None) -> Path:
+    """The path of a file that may be replaced: not the memory's own, and no device or pipe, which a file would oust."""
+    target = _path(path)
+    try:
+        there = target.exists()
+    except OSError as error:  # a name that no file can have
+        raise StorageError(f"{target}: expected a file that can be written, got {error}; name another") from error
+    if there and not target.is_file():
+        raise StorageError(f"{target}: expected a file that can be written, got a folder or device; name a file")
+    if location is not None:
+        own = [Path(f"{location}{end}") for end in ("", "-wal", "-shm")]
+        if there and any(one.exists() and one.samefile(target) for one in own):
+            raise InvalidInput(
+                f"path: expected another file than the memory itself, got {str(target)!r}; "
+                f"write {str(target.with_suffix('.jsonl'))!r}"
+            )
+    return target
+
+
+def _as_read(store: MemoryStore, item: WholeMemory) -> WholeMemory:
+    """The memory with the reads that are not written down yet, and what they showed."""
+    access = store.reads.unwritten(item.memory.scope, item.memory.id)
+    seen = None if access is None else access.evidence
+    return replace(item, memory=store.reads.as_read(item.memory), evidence=item.evidence if seen is None else seen)
 
 
 def _line(item: WholeMemory, *, vectors: bool) -> str:

@@ -18,6 +18,7 @@ class WaitingReads:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: dict[str, dict[str, Access]] = {}
+        self._going: list[dict[str, dict[str, Access]]] = []  # those that a write is about to write down
         renew_in_child(self)
 
     def note(self, scope: str, accesses: Iterable[Access]) -> None:
@@ -33,10 +34,22 @@ class WaitingReads:
         with self._lock:
             return dict(self._waiting.get(scope, {}))
 
+    def unwritten(self, scope: str, id: str) -> Access | None:
+        """What is not written down yet of one memory: what waits, and what a write has taken and not ended.
+
+        That write may itself wait long for another process; a reader does not wait with it.
+        """
+        found = None
+        with self._lock:
+            for some in (*self._going, self._waiting):
+                access = some.get(scope, {}).get(id)
+                if access is not None:
+                    found = access if found is None else _joined(found, access)
+        return found
+
     def as_read(self, memory: Memory) -> Memory:
         """The memory with the reads that are not written down yet."""
-        with self._lock:
-            access = self._waiting.get(memory.scope, {}).get(memory.id)
+        access = self.unwritten(memory.scope, memory.id)
         if access is None:
             return memory
         return replace(
@@ -50,6 +63,7 @@ class WaitingReads:
         """All of them, by scope, to be written down in the block; they wait on if it raises."""
         with self._lock:
             taken, self._waiting = self._waiting, {}
+            self._going.append(taken)
         try:
             yield {scope: list(waiting.values()) for scope, waiting in taken.items()}
         except BaseException:
@@ -58,12 +72,19 @@ class WaitingReads:
                     newer = self._waiting.setdefault(scope, {})
                     for id, access in waiting.items():
                         newer[id] = _joined(access, newer[id]) if id in newer else access
+                self._ended(taken)
             raise
+        with self._lock:
+            self._ended(taken)
+
+    def _ended(self, taken: dict[str, dict[str, Access]]) -> None:
+        self._going = [one for one in self._going if one is not taken]
 
     def drop(self, scope: str) -> None:
         """Forget what waits in a scope."""
         with self._lock:
-            self._waiting.pop(scope, None)
+            for some in (*self._going, self._waiting):
+                some.pop(scope, None)
 
     def drop_all(self) -> int:
         """Forget all that waits; how many memories were read."""
@@ -74,7 +95,7 @@ class WaitingReads:
 
     def after_fork_in_child(self) -> None:
         """A lock of our own; the reads that wait are the parent's to write down."""
-        self._lock, self._waiting = threading.Lock(), {}
+        self._lock, self._waiting, self._going = threading.Lock(), {}, []
 
 
 def _joined(first: Access, then: Access) -> Access:

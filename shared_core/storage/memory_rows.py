@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from shared_core.records import Memory
@@ -32,7 +32,8 @@ class NewMemory:
     ``merge_key`` is equal for texts that are the same memory; ``explicit_id`` says that the caller
     chose the id, and the write is then never merged. ``terms`` are the index tokens of the text,
     joined by spaces; ``vectors`` is float32 bytes of shape (windows, dimension) or None, made by the
-    model named in ``embedder``.
+    model named in ``embedder``. ``unmasked`` is the text as it came, where masking changed it: it is
+    compared with what an explicit id holds, and never written.
     """
 
     memory: Memory
@@ -42,6 +43,7 @@ class NewMemory:
     embedder: str | None = None
     vectors: bytes | None = None
     source: Source | None = None
+    unmasked: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +134,11 @@ class MemoryRows(Protocol):
 
         An item with a merge key equal to that of a live memory of its scope strengthens that one
         (access count + 1, times, sources, tags). An explicit id with the same text is a no-op, but an
-        archived memory comes back with it; with another text it raises DuplicateId and nothing is written. An item with a subject
-        supersedes the live memories of that subject; with an ``at`` before that of a later one it takes
-        its place in the history instead. ``accesses`` (by scope) are flushed with it. ``rooms`` (by scope)
+        archived memory comes back with it; with another text it raises DuplicateId and nothing is written. Where it
+        holds ``unmasked``, from before masking was on, the masked text takes its place and all else stays.
+
+        An item with a subject supersedes the live memories of that subject; with an ``at`` before that of a
+        later one it takes its place in the history instead. ``accesses`` (by scope) are flushed with it. ``rooms`` (by scope)
         says what is evicted before an item that is new is inserted.
         """
 

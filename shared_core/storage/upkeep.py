@@ -46,13 +46,18 @@ class WholeMemory:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What was erased with a scope; ``blobs`` by namespace; ``left`` are rows that still carry the scope."""
+    """What was erased with a scope; ``blobs`` by namespace; ``left`` are rows that still carry the scope.
+
+    ``inner`` are the scopes that were erased with it. Their vectors, messages and blobs are counted too, their
+    memories are not: those are texts of what is counted as blobs.
+    """
 
     memories: int
     vectors: int
     messages: int
     blobs: Mapping[str, int] = field(default_factory=dict)
     left: int = 0
+    inner: tuple[str, ...] = ()
 
 
 class Upkeep(Protocol):
@@ -68,10 +73,11 @@ class Upkeep(Protocol):
         Of a subject that was there already, the latest event stays current.
         """
 
-    def erase_scope(self, scope: str) -> Erased:
+    def erase_scope(self, scope: str, *, within: str | None = None) -> Erased:
         """Erase all content of the scope: memories, index, vectors, logs, blobs of every namespace.
 
-        What stays is two numbers under the scope's name, moved on: from them every process sees that what
+        And that of every scope whose name begins with ``within``, in the same transaction, whatever it holds.
+        What stays is a few numbers under the scope's name, moved on: from them every process sees that what
         it holds of the scope is no more.
         """
 

@@ -94,6 +94,17 @@ class UpkeepConformance:
             assert storage.blobs.keys(scope, "kv", now=NOW) == ["k"]
         assert storage.upkeep.erase_scope("a") == Erased(0, 0, 0, {}, 0)
 
+    def test_scopes_within_an_erased_one_go_with_it_whatever_they_hold(self, storage: Storage) -> None:
+        storage.memories.add([new_memory("tea", id="1", scope="a", vectors=[1.0])], {})
+        storage.memories.add([new_memory("tea", id="1", scope="a/m", vectors=[1.0])], {})
+        storage.logs.append("a/l", "s", None, [("n1", {"content": "tea"})], NOW)
+        for scope in ("a/b", "a/🙂", "a0", "a", "A/b"):
+            storage.blobs.put(scope, "kv", [Blob("k", b"v", NOW)])
+        inner = ("a/b", "a/l", "a/m", "a/🙂")
+        assert storage.upkeep.erase_scope("a", within="a/") == Erased(1, 2, 1, {"kv": 3}, 0, inner)
+        assert [storage.memories.list(scope, status=None, limit=None) for scope in ("a", *inner)] == [[]] * 5
+        assert [len(storage.blobs.keys(scope, "kv", now=NOW)) for scope in ("a0", "A/b", *inner)] == [1, 1, 0, 0, 0, 0]
+
     def test_pinned_memories_are_not_evicted_and_the_count_says_so(self, storage: Storage) -> None:
         rows = storage.memories
         rows.add([new_memory("tea", id="1"), new_memory("wine", id="2", pinned=True), new_memory("rum", id="3")], {})

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from shared_core import Blob, DuplicateId, Retention, SchemaTooNew, StorageError, TieredMemory
+from shared_core import Blob, DuplicateId, InvalidInput, Retention, SchemaTooNew, StorageError, TieredMemory
 from shared_core.storage.sqlite.schema import APPLICATION_ID, MIGRATIONS
 
 
@@ -90,6 +90,14 @@ def test_a_file_of_a_newer_release_is_refused_by_name_and_left_alone(path):
 def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(StorageError, match=r"expected an existing folder, .*nowhere is none; create it first"):
         open_plain(tmp_path / "nowhere" / "memory.db")
+
+
+def test_a_name_that_no_file_can_have_is_refused_and_nothing_is_created(tmp_path):
+    with pytest.raises(InvalidInput, match="expected a path"):
+        open_plain(tmp_path / "a\0b")
+    with pytest.raises(StorageError, match=r"expected a file that can be opened.*open another path"):
+        open_plain(tmp_path / ("x" * 5_000))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_is_no_file(tmp_path):
@@ -235,6 +243,42 @@ def test_a_file_of_every_earlier_schema_opens(tmp_path, version):
         assert memory.check().ok
 
 
+@pytest.mark.parametrize("version", range(1, len(MIGRATIONS)))
+def test_what_an_earlier_release_wrote_is_all_there_after_the_migration(open_memory, tmp_path, version):
+    """Rows as the older release wrote them, in every table that it had, written by their columns' names."""
+    with open_memory() as memory:
+        memory.remember("My sister lives in Lyon.", id="1", tags=["t"], subject="sister", metadata={"n": None})
+        memory.remember("My sister lives in Bern.", id="2", subject="sister", pinned=True)
+        memory.turns.end([{"role": "user", "content": "said in a turn"}], session="s")
+        memory.recall("sister")
+        memory.long_term.flush()
+        memory.storage.blobs.put("ada", "kv", [Blob("k", b"v", 1.0, tags=("t",))])
+        whole, history = list(memory.storage.upkeep.whole("ada")), memory.context("s").history()
+    old = sqlite3.connect(tmp_path / "old.db")
+    for statement in (one for statements in MIGRATIONS[:version] for one in statements):
+        old.execute(statement)
+    old.execute("ATTACH ? AS new", (str(tmp_path / "memory.db"),))
+    tables = [name for (name,) in old.execute("SELECT name FROM main.sqlite_schema WHERE type = 'table'")]
+    for table in tables:
+        columns = ", ".join(row[1] for row in old.execute(f"PRAGMA main.table_info({table})"))
+        old.execute(f"DELETE FROM main.{table}")
+        old.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM new.{table}")
+    old.execute(f"PRAGMA main.application_id = {APPLICATION_ID}")
+    old.execute(f"PRAGMA main.user_version = {version}")
+    old.commit()
+    old.close()
+    memory = open_memory(tmp_path / "old.db")
+    assert list(memory.storage.upkeep.whole("ada")) == whole
+    assert memory.context("s").history() == history
+    assert memory.storage.blobs.get("ada", "kv", ["k"], now=2.0) == [Blob("k", b"v", 1.0, tags=("t",))]
+    assert memory.recall("Where does my sister live?")[0].memory.id == "2"
+    memory.context("s").append({"role": "user", "content": "and on it goes"})
+    memory.bounded_blobs(max_items=1).put("ada", "kv", [("l", b"w")])
+    assert memory.storage.blobs.keys("ada", "kv", now=2e9) == ["l"]
+    assert memory.check().ok
+    assert memory.forget_scope("ada").left == 0
+
+
 AS_NOBODY = """
 import json, os, sys
 from shared_core import StorageError, TieredMemory
@@ -336,6 +380,34 @@ def test_a_stored_value_that_is_no_bytes_is_a_counted_miss_and_takes_no_room(ope
     memory = open_memory()
     assert memory.storage.blobs.get("ada", "n", ["k"], now=0.0) == [None]
     assert memory.stats()["long_term"]["unreadable_rows"] == 1
+
+
+@pytest.mark.parametrize("scope", ["x'ff'", "CAST(x'ff' AS TEXT)", "CAST(x'6164611fff' AS TEXT)"])
+def test_a_scope_that_another_hand_wrote_keeps_no_other_from_being_mended_and_forgotten(open_memory, tmp_path, scope):
+    with open_memory() as memory:
+        memory.remember_many([{"text": "tea", "id": "1"}, {"text": "wine", "id": "2"}])
+    change(tmp_path / "memory.db", f"UPDATE memories SET scope = {scope} WHERE id = '2'")
+    memory = open_memory()
+    memory.rebuild_index()
+    assert memory.storage.memories.scopes() == ["ada"]
+    assert [hit.memory.id for hit in memory.recall("tea wine")] == ["1"]
+    assert memory.forget_scope("ada").memories == 1
+
+
+def test_a_damaged_schema_is_an_error_by_name_though_its_bytes_are_no_text(path):
+    raw = path.read_bytes()
+    assert raw.count(b"CREATE UNIQUE INDEX blobs_key") == 1
+    path.write_bytes(raw.replace(b"CREATE UNIQUE INDEX blobs_key", b"CREATE UNIQUE IN\xf8EX blobs_key"))
+    with pytest.raises(StorageError, match=r"the schema is damaged.*restore a copy"):
+        open_plain(path)
+
+
+def test_more_memories_than_there_could_be_may_be_asked_for(open_memory):
+    memory = open_memory()
+    memory.remember("tea")
+    assert len(memory.long_term.list(limit=2**70)) == len(memory.recall("tea", k=2**70)) == 1
+    assert len(memory.long_term.retrieve_by_recency(limit=2**70)) == 1
+    assert memory.sweep(max_memories=2**70, max_bytes=2**70).victims == ()
 
 
 def test_a_damaged_name_of_the_model_is_an_error_by_name(open_memory, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared_core import TieredMemory
-from shared_core.errors import InvalidInput
+from shared_core.errors import DuplicateId, InvalidInput
 from shared_core.masking import MASK, mask_secrets
 from shared_core.settings import Settings
 from shared_core.testing import FakeClock
+from shared_core.testing.embedders import HashEmbedder
 
 CANARY = "Zx9QwK3mTr8LpV2nBs6YdF4hJc7GaE1u"  # made up for this file
 
@@ -74,6 +76,31 @@ def test_a_secret_never_reaches_the_file_by_remember_or_supersede(tmp_path: Path
         assert kept.text == f"The staging key is {MASK}."
         memory.supersede(kept.id, f"The staging key is now sk-{CANARY}x.")
         memory.long_term.flush()
+    assert not any(CANARY.encode() in file.read_bytes() for file in tmp_path.iterdir())
+
+
+def test_a_text_written_again_under_its_id_once_masking_is_on_stands_there_masked(tmp_path: Path) -> None:
+    """Same id, same text: no error. What was written before masking was on is masked then, and all else stays."""
+    path, text, clock = tmp_path / "m.db", f"The staging key is sk-{CANARY}.", FakeClock(0.0)
+
+    def opened(settings: Settings) -> TieredMemory:
+        return TieredMemory.open(path, embedder=HashEmbedder(), default_scope="ada", clock=clock, settings=settings)
+
+    with opened(Settings(mask=None)) as lax, opened(Settings()) as memory:
+        before = lax.remember(text, id="1", tags=["t"], subject="key", metadata={"n": None}, importance=0.25)
+        lax.remember("tea", id="2")
+        assert lax.recall("staging")[0].memory.text == memory.recall("staging")[0].memory.text == text
+        clock.advance(10.0)
+        assert memory.remember(text, id="1").text == f"The staging key is {MASK}."
+        assert memory.remember(text, id="1").text == f"The staging key is {MASK}."
+        masked = replace(memory.get("1"), last_accessed=0.0, access_count=0)
+        assert masked == replace(before, text=f"The staging key is {MASK}.")
+        for one in (lax, memory):
+            assert one.recall("staging")[0].memory.text == f"The staging key is {MASK}."
+            assert not [hit for hit in one.recall(CANARY) if hit.parts["lexical"]]
+        assert memory.check().ok
+        with pytest.raises(DuplicateId):
+            memory.remember(f"{text} Really.", id="1")
     assert not any(CANARY.encode() in file.read_bytes() for file in tmp_path.iterdir())
 
 

@@ -287,6 +287,88 @@ def test_what_was_acknowledged_before_any_of_a_hundred_kills_is_there_whole(tmp_
         assert memory.recall("the next one", k=1)[0].memory.text == "the next one"
 
 
+def erasing(memory, tmp_path):
+    assert memory.forget_scope("ada").left == 0
+
+
+def taking_in(memory, tmp_path):
+    assert memory.import_(tmp_path / "in.jsonl") in (0, 120)
+
+
+def sweeping(memory, tmp_path):
+    memory.sweep(max_memories=50)
+
+
+def mending(memory, tmp_path):
+    assert memory.rebuild_index().ok
+
+
+def at_the_bound(memory, tmp_path):
+    memory.remember_many([{"text": f"new fact {i}", "id": f"new {i}"} for i in range(60)])
+
+
+# What is done, how many memories of "ada" and of "eve" there may be if it died, and settings.
+DEATHS = {
+    "erasing": (erasing, {(150, 0), (0, 0)}, Settings()),
+    "taking in": (taking_in, {(150, 0), (150, 120)}, Settings()),
+    "sweeping": (sweeping, {(150, 0), (50, 0)}, Settings(victims="delete")),
+    "mending": (mending, {(150, 0)}, Settings()),
+    "at the bound": (at_the_bound, {(150, 0), (160, 0)}, Settings(max_memories=160, victims="delete")),
+}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+@pytest.mark.parametrize("name", DEATHS)
+def test_a_kill_in_the_middle_of_large_work_leaves_all_of_it_or_nothing(tmp_path, name):
+    """Work that changes many rows at once: wherever it dies, it was done or it was not, and other scopes stay whole."""
+    act, outcomes, settings = DEATHS[name]
+    base, path = tmp_path / "base.db", tmp_path / "memory.db"
+
+    def opened(at=path):
+        return TieredMemory.open(at, embedder=HashEmbedder(), default_scope="ada", settings=settings)
+
+    with opened(tmp_path / "eve.db") as memory:
+        items = [{"text": f"fact {i} of eve", "id": str(i), "subject": str(i % 7)} for i in range(120)]
+        memory.remember_many(items, scope="eve")
+        memory.export(tmp_path / "in.jsonl", scope="eve", vectors=True)
+    with opened(base) as memory:
+        for scope in ("ada", "bob"):
+            memory.remember_many([{"text": f"fact {i} of {scope}", "id": str(i)} for i in range(150)], scope=scope)
+            memory.context("s", scope=scope).extend([{"role": "user", "content": f"{i}"} for i in range(20)])
+    for number in range(12):
+        for left in tmp_path.glob("memory.db*"):
+            left.unlink()
+        path.write_bytes(base.read_bytes())
+        read, told = os.pipe()
+        worker = os.fork()
+        if worker == 0:
+            try:
+                memory = opened()
+                os.write(told, b"begun")
+                act(memory, tmp_path)
+                os.write(told, b"done")
+                os._exit(0)
+            finally:
+                os._exit(3)
+        os.close(told)
+        assert os.read(read, 5) == b"begun"
+        time.sleep(0.004 * number)
+        os.kill(worker, signal.SIGKILL)
+        assert os.waitpid(worker, 0)[1] in (signal.SIGKILL, 0), "the work failed"
+        done = os.read(read, 4) == b"done"
+        os.close(read)
+        with opened() as memory:
+            assert memory.check().ok
+            held = [len(memory.long_term.list(scope=scope, status=None)) for scope in ("ada", "eve")]
+            assert tuple(held) in outcomes
+            assert len(memory.context("s").history()) == (20 if held[0] else 0)
+            assert len(memory.recall("fact", scope="bob", k=999)) == 150
+            if name == "erasing":
+                assert not (done and held[0])
+            if name == "taking in":
+                assert held[1] == 120 or not done
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
 def test_the_last_message_that_was_appended_before_a_kill_is_in_the_window(open_memory, tmp_path):
     open_memory().close()

@@ -212,3 +212,22 @@ def test_an_inner_scope_keeps_apart_and_is_erased_with_its_outer_one(memory):
     assert (receipt.memories, receipt.left) == (1, 0)
     assert memory.long_term.list(scope=inner) == []
     assert memory.storage.memories.scopes() == ["adam"]
+
+
+def test_an_inner_scope_without_memories_is_erased_with_its_outer_one_and_counted(open_memory, tmp_path):
+    """An adapter may keep only bytes, a conversation or cached results there: all of it is the user's."""
+    memory, other = open_memory(), open_memory()
+    inner, neighbour = memory.inner_scope("part", scope="ada"), memory.inner_scope("part", scope="adam")
+    for one in (inner, neighbour):
+        fill(memory, one, SECRET)
+        memory.forget(["same", *(item.id for item in memory.long_term.list(scope=one))], scope=one)
+        memory.forget("gone", scope=one)
+    other.tools.register("look", reads=())
+    assert memory.storage.memories.scopes() == []
+    receipt = memory.forget_scope("ada")
+    assert (receipt.memories, receipt.messages, receipt.blobs, receipt.left) == (0, 1, 1, 0)
+    assert (receipt.tool_results, receipt.responses) == (1, 1)
+    for one in (memory, other):
+        assert [text for text in read_everything(one, inner) if text] == []
+        assert one.storage.blobs.get(neighbour, "n", ["k"], now=2.0) != [None]
+        assert one.context("s", scope=neighbour).history() != []

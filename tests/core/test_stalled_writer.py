@@ -1,10 +1,13 @@
 """Another process holds the write lock of the file: caches go on without storing, memories wait for their turn."""
 
+import json
 import threading
 
 import pytest
 
 from shared_core import MISS, TieredMemory
+from shared_core.testing import FakeClock
+from shared_core.testing.embedders import HashEmbedder
 from tests.stalled import stalled
 
 REQUEST = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
@@ -89,3 +92,22 @@ def test_reads_of_a_bounded_namespace_return_while_the_file_is_held_and_are_note
     bounded.flush()
     bounded.put("ada", "cache", [("c", b"3")])
     assert bounded.get("ada", "cache", ["a", "b"]) == [None, b"2"]
+
+
+def test_an_export_is_not_held_up_and_knows_the_reads_that_could_not_be_written_down(path, tmp_path):
+    with TieredMemory.open(path, embedder=HashEmbedder(), default_scope="ada", clock=FakeClock(5.0)) as memory:
+        memory.remember("tea", id="1")
+        with stalled(path):
+            memory.recall("tea")
+            waiting = threading.Thread(target=memory.remember, args=("coffee",))  # it has taken the read along
+            waiting.start()
+            while memory.long_term._store.reads.of("ada"):
+                pass
+            assert memory.export(tmp_path / "out.jsonl") == 1
+            assert memory.get("1").access_count == 1
+        waiting.join()
+        memory.export(tmp_path / "later.jsonl")
+    first, later = (json.loads((tmp_path / f"{name}.jsonl").read_text().split("\n")[0]) for name in ("out", "later"))
+    assert first["access_count"] == 1
+    assert first["evidence"] == 1.0
+    assert first == later

@@ -183,9 +183,13 @@ def test_bytes_that_are_no_text_and_files_that_are_not_there_are_named(open_memo
         memory.import_(tmp_path / "nowhere")
     with pytest.raises(StorageError, match="export to another path"):
         memory.export(tmp_path / "nowhere" / "out.jsonl")
-    for wrong in ("", None, 3):
-        with pytest.raises(InvalidInput, match="path: expected"):
-            memory.export(wrong)
+    for wrong in ("", None, 3, "a\0b"):
+        for call in (memory.export, memory.import_):
+            with pytest.raises(InvalidInput, match="path: expected"):
+                call(wrong)
+    for call in (memory.export, memory.import_):
+        with pytest.raises(StorageError, match="expected a file that can be"):
+            call("x" * 5_000)
 
 
 def test_an_export_that_fails_leaves_the_old_file_and_no_other(open_memory, tmp_path, monkeypatch):
@@ -204,6 +208,29 @@ def test_an_export_that_fails_leaves_the_old_file_and_no_other(open_memory, tmp_
         memory.export(tmp_path / "out" / "kept.jsonl")
     assert (tmp_path / "out" / "kept.jsonl").read_bytes() == before
     assert [one.name for one in (tmp_path / "out").iterdir()] == ["kept.jsonl"]
+
+
+@pytest.mark.parametrize("end", ["", "-wal"])
+def test_an_export_never_takes_the_place_of_the_memory_itself(open_memory, tmp_path, end):
+    memory = open_memory()
+    memory.remember("tea", id="1")
+    (tmp_path / "link.db").symlink_to(tmp_path / f"memory.db{end}")
+    for path in (tmp_path / f"memory.db{end}", tmp_path / "link.db"):
+        with pytest.raises(InvalidInput, match=r"another file than the memory itself.*\.jsonl"):
+            memory.export(path)
+    memory.close()
+    assert open_memory().get("1").text == "tea"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_an_export_puts_no_file_in_the_place_of_what_is_none(open_memory, tmp_path):
+    memory = open_memory()
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(StorageError, match="expected a file that can be written"):
+            memory.export(path)
+    assert (tmp_path / "pipe").is_fifo()
+    assert memory.export(tmp_path / "out.jsonl") == memory.export(tmp_path / "out.jsonl") == 0
 
 
 def test_only_the_scope_asked_for_is_written_and_a_scope_is_needed(open_memory, tmp_path):

@@ -1,7 +1,7 @@
 """SQLite: the embedded default. One file, WAL, no extension to load.
 
 Reading order: ``schema.py`` (the tables and their migrations), ``connection.py`` (who may read and
-write when), ``memories.py`` with ``memory_writes.py`` and ``memory_feed.py``, ``blobs.py``, ``logs.py`` (one protocol
+write when; ``place.py``, ``failures.py``), ``memories.py`` with ``memory_writes.py`` and ``memory_feed.py``, ``blobs.py``, ``logs.py`` (one protocol
 of ``storage/base.py`` each), ``upkeep.py`` (``storage/upkeep.py``).
 """
 

@@ -1,5 +1,7 @@
 """Connections: who may read and write when. The one place that opens, locks, begins and rolls back.
 
+Which path may be opened at all is in ``place.py``, what an error of SQLite says to the user in ``failures.py``.
+
 Readers take a connection of their own from a pool and are never held up by a writer (WAL). Writers
 queue on one lock in the process and on ``BEGIN IMMEDIATE`` between processes. ``":memory:"`` is one
 connection, used by one thread at a time. SQLite must not be carried over a fork: before one, readers
@@ -18,13 +20,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from shared_core.errors import Closed, InvalidInput, StorageError
+from shared_core.errors import Closed, StorageError
 from shared_core.storage.sqlite import schema
+from shared_core.storage.sqlite.failures import BUSY_SECONDS, translated
+from shared_core.storage.sqlite.place import check_place, switch_to_wal
 
-BUSY_SECONDS = 60.0
 _FORK_SECONDS = 5.0  # how long a fork waits for reads under way; SQLite's own locks must be free in the child
-_SMALLEST = 512  # bytes of the smallest page
-_DAMAGED = " (the file is damaged or no tiered-memory file; restore a copy, or open another path)"
 
 
 class Connections:
@@ -63,10 +64,10 @@ class Connections:
         """A connection that sees one consistent state from its first statement to the end of the block."""
         self._check_usable()
         if self.in_memory:
-            with self._lock, _translated(self.location):
+            with self._lock, translated(self.location):
                 yield self._own_writer()
             return
-        with _translated(self.location), self._counted_reading():
+        with translated(self.location), self._counted_reading():
             db = self._take()
             try:
                 db.execute("BEGIN")
@@ -94,7 +95,7 @@ class Connections:
         if not (self._lock.acquire() if wait is True else self._lock.acquire(timeout=patience)):
             raise StorageError(f"{self.location}: another thread is writing; try again later")
         try:
-            with _translated(self.location, patience):
+            with translated(self.location, patience):
                 if self.read_only:
                     raise StorageError(
                         f"{self.location}: expected a file that can be written, but it or its folder is read-only; "
@@ -197,20 +198,9 @@ class Connections:
         self._reading, self._forking, self._forked = 0, False, True
 
     def _open_first(self) -> None:
-        with _translated(self.location):
+        with translated(self.location):
             if not self.in_memory:
-                path = Path(self.location)
-                if path.is_dir():
-                    raise StorageError(
-                        f"{self.location}: expected a file, got a folder; write {str(path / 'agent.db')!r}"
-                    )
-                if not path.parent.is_dir():
-                    raise StorageError(
-                        f"{self.location}: expected an existing folder, {path.parent} is none; create it first"
-                    )
-                if path.is_file() and 0 < path.stat().st_size < _SMALLEST:  # SQLite would take it for a new file
-                    raise StorageError(f"{self.location}: file is not a database{_DAMAGED}")
-                self.read_only = not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK))
+                self.read_only = check_place(self.location)
             try:
                 db = self._checked()
             except sqlite3.OperationalError:
@@ -224,7 +214,7 @@ class Connections:
             self._writer = db
             try:
                 if not self.in_memory:
-                    _switch_to_wal(db)
+                    switch_to_wal(db)
                 schema.migrate(db)
             except BaseException:
                 self.close()
@@ -321,47 +311,3 @@ def _begin(db: sqlite3.Connection, deadline: float) -> None:
             time.sleep(0.005)
         else:
             return
-
-
-def _switch_to_wal(db: sqlite3.Connection) -> None:
-    # Changing the journal mode does not wait for other openers as a transaction does, so the wait is here.
-    # Where the file system has no shared memory the mode stays what it was: correct all the same, readers just wait.
-    deadline = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            if db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-                db.execute("PRAGMA journal_mode = WAL").fetchone()
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                raise
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
-        else:
-            return
-
-
-@contextmanager
-def _translated(location: str, patience: float = BUSY_SECONDS) -> Iterator[None]:
-    try:
-        yield
-    except UnicodeEncodeError as error:
-        raise InvalidInput(
-            f"expected text that UTF-8 can carry, got a lone surrogate at index {error.start}; "
-            "replace it, for instance with text.encode('utf-8', 'replace').decode()"
-        ) from error
-    except sqlite3.Error as error:
-        raise StorageError(
-            f"{location}: {error}; nothing was written by this call{_advice(error, patience)}"
-        ) from error
-
-
-def _advice(error: sqlite3.Error, patience: float) -> str:
-    text = str(error)
-    if "locked" in text or "busy" in text:
-        return f" (another process held the file for {patience:g} s)"
-    if "full" in text:
-        return " (free some disk space and try again)"
-    if "not a database" in text or "malformed" in text:
-        return _DAMAGED
-    return ""

@@ -24,6 +24,8 @@ from shared_core.storage.sqlite.memory_writes import (
     decoded,
     erase,
     insert,
+    is_text,
+    mask,
     revive,
     strengthen,
     succeed,
@@ -78,7 +80,10 @@ class SQLiteMemories:
             for scope, seen in (accesses or {}).items():
                 if seen:
                     touch(db, scope, seen, bumped(db, scope, versions))
-            return [self._add(db, item, versions, rooms.get(item.memory.scope)) for item in items]
+            stored = [self._add(db, item, versions, rooms.get(item.memory.scope)) for item in items]
+        if any(item.unmasked is not None and item.explicit_id for item in items):
+            self._connections.wipe()  # it may have stood here unmasked
+        return stored
 
     def _add(
         self, db: sqlite3.Connection, item: NewMemory, versions: dict[str, int], room: Room | None
@@ -89,7 +94,8 @@ class SQLiteMemories:
                 f"SELECT {COLUMNS} FROM memories WHERE scope = ? AND id = ?", (memory.scope, memory.id)
             ).fetchone()
             if found is not None:
-                if found[1] != memory.text:
+                unmasked = item.unmasked is not None and found[1] == item.unmasked
+                if found[1] != memory.text and not unmasked:
                     raise DuplicateId(
                         f"id {memory.id!r} is taken in this scope by a memory with another text; "
                         "use another id, or supersede(id, text) to replace it"
@@ -97,6 +103,8 @@ class SQLiteMemories:
                 stored = self._read(found)
                 if stored is None:
                     raise StorageError(f"id {memory.id!r} is taken by a row that cannot be read; forget(id) it first")
+                if unmasked:
+                    stored = mask(db, stored, item, bumped(db, memory.scope, versions))
                 if stored.status == "archived":
                     _make_room(db, item, versions, room)
                     stored = revive(db, stored, memory.created_at, bumped(db, memory.scope, versions))
@@ -136,7 +144,7 @@ class SQLiteMemories:
             cursor = db.execute(
                 f"SELECT {COLUMNS} FROM memories WHERE scope = ? AND (? IS NULL OR status = ?) "
                 "ORDER BY created_at DESC, row DESC LIMIT ?",
-                (scope, status, status, -1 if limit is None else limit),
+                (scope, status, status, -1 if limit is None else min(limit, 2**63 - 1)),  # as many as SQLite can count
             )
             return [memory for memory in map(self._read, cursor) if memory is not None]
 
@@ -218,7 +226,7 @@ class SQLiteMemories:
     def scopes(self) -> Sequence[str]:
         """Every scope that holds memories."""
         with self._connections.read() as db:
-            return sorted(row[0] for row in db.execute("SELECT DISTINCT scope FROM memories"))
+            return sorted(row[0] for row in db.execute("SELECT DISTINCT scope FROM memories") if is_text(row[0]))
 
     def embedder(self) -> tuple[str, int] | None:
         """Fingerprint and dimension of the model in use."""

@@ -47,6 +47,12 @@ def decoded(columns: Sequence[Any]) -> Memory:
     )  # fmt: skip
 
 
+def is_text(value: object) -> bool:
+    """Whether this is a name as it was written, and not what damage or another hand left in its place."""
+    # Bytes that are no UTF-8 came out as lone surrogates.
+    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
+
+
 def insert(db: sqlite3.Connection, item: NewMemory, version: int) -> int:
     """Add one row with its index and its source; return its number."""
     memory, source = item.memory, item.source
@@ -83,6 +89,25 @@ def insert_whole(db: sqlite3.Connection, item: WholeMemory, version: int, *, mod
         ((row, source.session, source.node) for source in item.sources),
     )
     return row
+
+
+def mask(db: sqlite3.Connection, old: Memory, item: NewMemory, version: int) -> Memory:
+    """Put the item's masked text in the place of the same text unmasked; whatever else is known of it stays.
+
+    An index takes over no other text for a row that it holds: the scope's floor has every process read it anew.
+    """
+    (row,) = db.execute("SELECT row FROM memories WHERE scope = ? AND id = ?", (old.scope, old.id)).fetchone()
+    db.execute(
+        "UPDATE memories SET text = ?, merge_key = ?, version = ? WHERE row = ?",
+        (item.memory.text, item.merge_key, version, row),
+    )
+    db.execute(
+        "INSERT INTO search_index (memory, terms, embedder, vectors) VALUES (?, ?, ?, ?) ON CONFLICT (memory) "
+        "DO UPDATE SET terms = excluded.terms, embedder = excluded.embedder, vectors = excluded.vectors",
+        (row, item.terms, item.embedder, item.vectors),
+    )
+    db.execute("UPDATE scopes SET floor = ? WHERE scope = ?", (version, old.scope))
+    return replace(old, text=item.memory.text)
 
 
 def archive(db: sqlite3.Connection, scope: str, ids: Iterable[str], version: int) -> int:

@@ -6,6 +6,7 @@ import json
 import math
 import sqlite3
 import struct
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -15,7 +16,7 @@ from shared_core.storage.base import Source
 from shared_core.storage.sqlite.blobs import generation_moved_on
 from shared_core.storage.sqlite.connection import Connections
 from shared_core.storage.sqlite.logs import NEWEST_NODE
-from shared_core.storage.sqlite.memory_writes import COLUMNS, bumped, decoded, insert_whole, succeed
+from shared_core.storage.sqlite.memory_writes import COLUMNS, bumped, decoded, insert_whole, is_text, succeed
 from shared_core.storage.upkeep import Erased, Successor, TermsOf, WholeMemory
 
 _SHOWN = 5  # ids named for each kind of damage
@@ -32,6 +33,7 @@ _LEFT = """SELECT (SELECT count(*) FROM memories WHERE scope = :scope) + (SELECT
     + (SELECT count(*) FROM nodes WHERE scope = :scope) + (SELECT count(*) FROM bodies WHERE scope = :scope)
     + (SELECT count(*) FROM heads WHERE scope = :scope) + (SELECT count(*) FROM dropped WHERE scope = :scope)
     + (SELECT count(*) FROM places WHERE scope = :scope)"""
+_BETWEEN = " UNION ".join(f"SELECT scope FROM {table} WHERE scope >= :start AND scope < :end" for table in _ERASE)
 _VECTORS = """SELECT count(*) FROM search_index i JOIN memories m ON m.row = i.memory
     WHERE m.scope = ? AND i.vectors IS NOT NULL"""
 _NOWHERE = """SELECT row, scope, session, origin FROM heads WHERE node IS NOT NULL
@@ -119,20 +121,23 @@ class SQLiteUpkeep:
             _settle_subjects(db, {row: item.memory for row, item in fresh}, versions)
             return len(fresh)
 
-    def erase_scope(self, scope: str) -> Erased:
-        """Erase all content of the scope, in one transaction."""
+    def erase_scope(self, scope: str, *, within: str | None = None) -> Erased:
+        """Erase all content of the scope and of those within it, in one transaction."""
         with self._connections.write() as db:
-            vectors = int(db.execute(_VECTORS, (scope,)).fetchone()[0])
-            blobs = dict(
-                db.execute("SELECT namespace, count(*) FROM blobs WHERE scope = ? GROUP BY namespace", (scope,))
-            )
-            gone = {table: db.execute(statement, (scope,)).rowcount for table, statement in _ERASE.items()}
-            version = bumped(db, scope, {})
-            db.execute("UPDATE scopes SET floor = ? WHERE scope = ?", (version, scope))
-            generation_moved_on(db, scope)
-            left = int(db.execute(_LEFT, {"scope": scope}).fetchone()[0])
+            inner = [] if within is None else _beginning_with(db, within)
+            outer, *more = [_erased(db, one) for one in (scope, *inner)]
         self._connections.wipe()
-        return Erased(gone["memories"], vectors, gone["nodes"], blobs, left)
+        blobs: Counter[str] = Counter()
+        for one in (outer, *more):
+            blobs.update(one.blobs)
+        return Erased(
+            outer.memories,
+            outer.vectors + sum(one.vectors for one in more),
+            outer.messages + sum(one.messages for one in more),
+            dict(blobs),
+            outer.left + sum(one.left for one in more),
+            tuple(inner),
+        )
 
     def check(self, terms_of: TermsOf) -> tuple[int, list[Problem]]:
         """What is wrong with the file, in one read transaction."""
@@ -182,6 +187,23 @@ class SQLiteUpkeep:
                 version = bumped(db, scope, {})
                 db.execute("UPDATE scopes SET floor = ? WHERE scope = ?", (version, scope))
             return count + len(broken)
+
+
+def _beginning_with(db: sqlite3.Connection, start: str) -> list[str]:
+    """Every scope of such a name that anything is stored of."""
+    end = start[:-1] + chr(ord(start[-1]) + 1)  # names are compared code point by code point, in the index
+    return sorted(name for (name,) in db.execute(_BETWEEN, {"start": start, "end": end}) if is_text(name))
+
+
+def _erased(db: sqlite3.Connection, scope: str) -> Erased:
+    vectors = int(db.execute(_VECTORS, (scope,)).fetchone()[0])
+    blobs = dict(db.execute("SELECT namespace, count(*) FROM blobs WHERE scope = ? GROUP BY namespace", (scope,)))
+    gone = {table: db.execute(statement, (scope,)).rowcount for table, statement in _ERASE.items()}
+    version = bumped(db, scope, {})
+    db.execute("UPDATE scopes SET floor = ? WHERE scope = ?", (version, scope))
+    generation_moved_on(db, scope)
+    left = int(db.execute(_LEFT, {"scope": scope}).fetchone()[0])
+    return Erased(gone["memories"], vectors, gone["nodes"], blobs, left)
 
 
 _DAMAGED = "the file is damaged; restore a copy"
