@@ -91,8 +91,9 @@ class TieredMemory:
         blobs = storage.blobs if shared else None
         self.tools = ToolCache(settings=self.settings, clock=clock, blobs=blobs, scope_of=self.scope_of)
         self.responses = ResponseCache(
-            settings=self.settings, clock=clock, blobs=blobs, scope_of=self.scope_of, ids=self._ids
-        )
+            settings=self.settings, clock=clock, blobs=blobs, scope_of=self.scope_of, ids=self._ids,
+            generations=storage.blobs if storage.location is not None else None,
+        )  # fmt: skip
         self._bounded: weakref.WeakSet[BoundedBlobs] = weakref.WeakSet()
         self._sizing = Sizing(self.settings)
         self.prompts = Prompts(settings=self.settings, clock=clock, scope_of=self.scope_of)

@@ -15,10 +15,10 @@ from typing import Any
 
 from shared_core.forks import renew_in_child
 from shared_core.mid_term import exchange
+from shared_core.mid_term.flight import Again, Alone, Outcome, Value
 from shared_core.mid_term.forgets import Forgets
 from shared_core.mid_term.rows import Row, Rows
 from shared_core.mid_term.shelf import CAUSES, Shelf, alive
-from shared_core.mid_term.single_flight import Again, Alone, Outcome, Value
 from shared_core.mid_term.values import Frozen, freeze, thawable
 from shared_core.records import MISS
 from shared_core.settings import Settings
@@ -56,6 +56,7 @@ class ResponseEntries:
         settings: Settings,
         clock: Callable[[], float],
         blobs: Blobs | None,
+        generations: Blobs | None,
         ids: Callable[[], str],
         ttl: float | None,
         policy: str,
@@ -64,7 +65,8 @@ class ResponseEntries:
         self._ids = ids
         self._ttl = ttl
         self.rows = Rows(blobs, "responses", settings) if blobs is not None else None
-        self.forgets = Forgets(blobs, self.rows)
+        told = self.rows or (Rows(generations, "responses", settings) if generations is not None else None)
+        self.forgets = Forgets(blobs or generations, told)
         self._new_shelf = partial(Shelf, settings, clock, policy)
         self._shelf: Shelf[Entry] = self._new_shelf()
         self._lock = threading.Lock()

@@ -49,6 +49,7 @@ class ToolCache:
         self._scope_of = scope_of
         self._entries = ToolEntries(settings=settings, clock=clock, blobs=blobs, policy=policy)
         self._policies: dict[str, Policy] = {}
+        self._rewinding: set[str] = set()
         self._defaults: dict[str, tools.Defaults] = {}
         self._counts = ToolCounts()
         self._calls = ToolCalls(self._entries, self._counts)
@@ -72,7 +73,8 @@ class ToolCache:
 
         ``reads`` and ``writes``: the name of an argument, a list of names, or a function of the arguments
         dict that returns resource strings. A resource is matched across the tools of a space by its text;
-        one that is also a path (or ``"file:" + path``) is watched as a file or directory. A tool with
+        one that is also a path (or ``"file:" + path``) is watched as a file or directory, a directory by its own
+        entries: a tool that looks deeper needs a function that names what it looks at. A tool with
         ``writes`` is always executed and invalidates what it declares; ``writes=[]`` with
         ``cacheable=False`` writes nothing and invalidates nothing; ``writes=None`` with ``cacheable=False``
         may write anything and invalidates its space. ``ttl`` in seconds: 0 stores nothing, None never
@@ -86,6 +88,9 @@ class ToolCache:
             cacheable=cacheable, ttl=ttl, reads=reads, writes=writes, key=key, space=space, version=version,
             max_entry_bytes=max_entry_bytes, rewinds=rewinds, copy=copy,
         )  # fmt: skip
+        self._rewinding.discard(name)
+        if rewinds:
+            self._rewinding.add(name)
 
     def policy(self, name: str) -> Policy | None:
         """What was said about a tool, or None if nobody registered it."""
@@ -129,7 +134,7 @@ class ToolCache:
     ) -> Any:
         """``call`` without blocking the loop: ``fn`` is a coroutine function, or a plain one for a thread."""
         prepared = self._prepare(name, args, tools.defaults(fn), scope, form=form, readable=readable)
-        return await self._calls.arun(*prepared, lambda: fn(**args), hop=not tools.is_async(fn))
+        return await self._calls.arun(*prepared, lambda: fn(**args), hop=not tools.gives_awaitable(fn))
 
     @overload
     def wrap(
@@ -183,6 +188,8 @@ class ToolCache:
 
     def _registered(self, fn: F, name: str, policy: Policy, scope: str | None) -> F:
         self._policies[name] = policy
+        if policy.rewinds:  # another function of this name, wrapped later, takes nothing of that back
+            self._rewinding.add(name)
         return self._wrapped(fn, name, policy, scope)
 
     def _wrapped(self, fn: F, name: str, policy: Policy, scope: str | None) -> F:
@@ -190,7 +197,7 @@ class ToolCache:
         self._defaults[name] = defaults
 
         def prepared(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Prepared, Call | None]:
-            bound = tools.bind(signature, args, kwargs) if signature else {"*args": args, **kwargs}
+            bound = tools.bind(signature, args, kwargs)
             return self._prepare(name, bound, defaults, scope, policy)
 
         if tools.is_async(fn):
@@ -273,8 +280,7 @@ class ToolCache:
 
     def rewound(self, scope: str | None = None) -> int:
         """A conversation of the scope was rewound: forget the results of tools registered with ``rewinds``."""
-        names = sorted(name for name, policy in list(self._policies.items()) if policy.rewinds)
-        return self._forget("tool", names, self._scope_of(scope))
+        return self._forget("tool", sorted(self._rewinding), self._scope_of(scope))
 
     def clear_scope(self, scope: str) -> int:
         """Forget every result of a scope, here and in the rows."""
