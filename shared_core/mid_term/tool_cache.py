@@ -260,7 +260,11 @@ class ToolCache:
     # Events
 
     def invalidate(self, name: str, args: Mapping[str, Any], *, scope: str | None = None) -> int:
-        """Forget the result of one call, in one scope or (None) in all; how many entries that were."""
+        """Forget the result of one call, in one scope or (None) in all; how many entries that were.
+
+        ``args`` as the call had them. The defaults of its function are filled in where this process knows them: it
+        wrapped the function or has called the tool; else give them too.
+        """
         policy = self._policies.get(name, tools.UNKNOWN)
         try:
             text = arguments_key({**dict(self._defaults.get(name, ())), **args}, policy.key)
