@@ -65,8 +65,9 @@ class ResponseEntries:
         self._ids = ids
         self._ttl = ttl
         self.rows = Rows(blobs, "responses", settings) if blobs is not None else None
-        told = self.rows or (Rows(generations, "responses", settings) if generations is not None else None)
-        self.forgets = Forgets(blobs or generations, told)
+        told = blobs if blobs is not None else generations
+        self._told = self.rows or (Rows(told, "responses", settings) if told is not None else None)
+        self.forgets = Forgets(told, self._told)
         self._new_shelf = partial(Shelf, settings, clock, policy)
         self._shelf: Shelf[Entry] = self._new_shelf()
         self._lock = threading.Lock()
@@ -200,6 +201,6 @@ class ResponseEntries:
                 "not_kept": dict(self._flawed),
                 "saved_input_tokens": self._saved_input,
                 "saved_output_tokens": self._saved_output,
-                "storage_errors": self.rows.errors if self.rows is not None else 0,
+                "storage_errors": self._told.errors if self._told is not None else 0,
                 **self._shelf.stats(),
             }

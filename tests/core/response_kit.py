@@ -8,11 +8,11 @@ from shared_core.testing import FakeClock
 from tests.core.tool_cache_kit import scope_of
 
 
-def cache(clock=None, blobs=None, ttl=86_400.0, scope_of=scope_of, **settings):
+def cache(clock=None, blobs=None, ttl=86_400.0, scope_of=scope_of, generations=None, **settings):
     numbers = itertools.count(1)
     return ResponseCache(
         settings=Settings(**settings), clock=clock or FakeClock(), blobs=blobs, scope_of=scope_of, ttl=ttl,
-        ids=lambda: f"fresh{next(numbers)}",
+        ids=lambda: f"fresh{next(numbers)}", generations=generations,
     )  # fmt: skip
 
 

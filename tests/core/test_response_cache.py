@@ -102,6 +102,13 @@ class Broken(InMemoryBlobs):
         return super().__getattribute__(name)
 
 
+def test_where_it_cannot_be_told_what_was_forgotten_nothing_is_given_again_and_that_is_counted():
+    responses = cache(generations=Broken())
+    assert responses.call(ask(), lambda request: anthropic())["content"]
+    assert responses.get(ask()) is MISS
+    assert responses.stats()["storage_errors"] > 0
+
+
 async def test_a_storage_that_fails_loses_no_paid_answer():
     responses = cache(blobs=Broken())
     assert responses.call(ask(), lambda request: anthropic())["content"]
