@@ -332,21 +332,6 @@ class TieredMemory:
     __reduce__ = open_again
 
 
-def check_memory(memory: object, scope: object = None) -> TieredMemory:
-    """The memory given to an adapter; InvalidInput unless it is one, and the scope a string, a function or None."""
-    if not isinstance(memory, TieredMemory):
-        came = f"the class {memory.__name__}" if isinstance(memory, type) else f"{memory!r:.80}"
-        path = memory if isinstance(memory, str) and memory else "agent.db"
-        raise InvalidInput(f"expected a TieredMemory, got {came}; write TieredMemory.open({path!r})")
-    if not (scope is None or callable(scope) or (isinstance(scope, str) and scope)):
-        raise InvalidInput(
-            f"scope: expected a non-empty string, a function that returns one, or None, got {scope!r:.80}"
-        )
-    if isinstance(scope, str):
-        arguments.scope("scope", scope)
-    return memory
-
-
 def _cure(fingerprint: str) -> str:
     """What brings back the model of the fingerprint."""
     extra = next((extra for start, extra in _EXTRAS.items() if fingerprint.startswith(start)), None)
