@@ -21,7 +21,8 @@ from shared_core.errors import (
     open_again,
 )
 from shared_core.eviction import AttentionLRUCache
-from shared_core.memory import TieredMemory, check_memory
+from shared_core.given import check_memory
+from shared_core.memory import TieredMemory
 from shared_core.mid_term.context import Context
 from shared_core.mid_term.values import Uncached
 from shared_core.records import MISS, CheckReport, Hit, Memory, Problem, Receipt, SweepReport

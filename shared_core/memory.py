@@ -91,8 +91,9 @@ class TieredMemory:
         blobs = storage.blobs if shared else None
         self.tools = ToolCache(settings=self.settings, clock=clock, blobs=blobs, scope_of=self.scope_of)
         self.responses = ResponseCache(
-            settings=self.settings, clock=clock, blobs=blobs, scope_of=self.scope_of, ids=self._ids
-        )
+            settings=self.settings, clock=clock, blobs=blobs, scope_of=self.scope_of, ids=self._ids,
+            generations=storage.blobs if storage.location is not None else None,
+        )  # fmt: skip
         self._bounded: weakref.WeakSet[BoundedBlobs] = weakref.WeakSet()
         self._sizing = Sizing(self.settings)
         self.prompts = Prompts(settings=self.settings, clock=clock, scope_of=self.scope_of)
@@ -333,21 +334,6 @@ class TieredMemory:
         await self.aclose()
 
     __reduce__ = open_again
-
-
-def check_memory(memory: object, scope: object = None) -> TieredMemory:
-    """The memory given to an adapter; InvalidInput unless it is one, and the scope a string, a function or None."""
-    if not isinstance(memory, TieredMemory):
-        came = f"the class {memory.__name__}" if isinstance(memory, type) else f"{memory!r:.80}"
-        path = memory if isinstance(memory, str) and memory else "agent.db"
-        raise InvalidInput(f"expected a TieredMemory, got {came}; write TieredMemory.open({path!r})")
-    if not (scope is None or callable(scope) or (isinstance(scope, str) and scope)):
-        raise InvalidInput(
-            f"scope: expected a non-empty string, a function that returns one, or None, got {scope!r:.80}"
-        )
-    if isinstance(scope, str):
-        arguments.scope("scope", scope)
-    return memory
 
 
 def _cure(fingerprint: str) -> str:

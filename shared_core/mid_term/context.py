@@ -109,7 +109,7 @@ class Context:
         return self._logs.head(self.scope, self.session) or ROOT
 
     def rewind(self, id: str) -> None:
-        """Go back (or on) to a snapshot. Nothing is deleted. NotFound if it is none of this session's."""
+        """Go back (or on) to a snapshot. Nothing is deleted. InvalidInput, NotFound if it is none of this session's."""
         self._logs.move(self.scope, self.session, _node(id), now=self._clock())
         if self._rewound is not None:
             self._rewound(self.scope)
@@ -257,4 +257,6 @@ class Context:
 
 
 def _node(id: str) -> str | None:
+    if not isinstance(id, str):
+        raise InvalidInput(f"snapshot: expected the id that snapshot() returned, got {id!r}")
     return None if id == ROOT else id

@@ -4,22 +4,27 @@ Arguments are compared by type and value. ``1``, ``1.0``, ``True``, ``"1"``, ``b
 different arguments; a list and a tuple differ (a function can tell them apart); ``0.0`` and ``-0.0``
 differ for the same reason. Dict entries and set members have no order, lists have. Enums, dataclasses,
 pydantic models and numpy arrays count by the name of their type and what they hold. NaN is not equal to
-itself, and an object that shows nothing but its address cannot be compared: both raise InvalidInput, and
-the call is executed without the cache. Nothing depends on ``hash()``, so keys agree between processes.
+itself, and an object that shows nothing but its address, or holds more than it shows (a masked array's mask,
+a defaultdict's factory), cannot be compared: these raise InvalidInput, and the call is executed without the
+cache. Nothing depends on ``hash()``, so keys agree between processes.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from shared_core.errors import InvalidInput
 from shared_core.storage import codec
+
+_PLAIN: Final = (str, int, float, bytes, dict, list, tuple)
+_HOLDING: Final = (*_PLAIN, bytearray, complex, set, frozenset)
 
 
 def digest(*parts: str) -> str:
@@ -42,18 +47,19 @@ def _by_type(value: Any, again: Callable[[Any], Any]) -> Any:
     name = f"{kind.__module__}.{kind.__qualname__}"
     if isinstance(value, Enum):
         return {"$enum": [name, value.name if value.name is not None else again(value.value)]}
-    if isinstance(value, np.ndarray | np.generic):
+    if kind is np.ndarray or isinstance(value, np.generic):
         return {"$numpy": _array(value, name)}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        held = {field.name: again(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return {"$object": [name, dict(sorted(held.items()))]}
+    if dataclasses.is_dataclass(value) and not isinstance(value, (type, *_HOLDING)):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {"$object": [name, again({**getattr(value, "__dict__", {}), **fields})]}
     if hasattr(kind, "model_fields") and hasattr(kind, "model_dump"):  # pydantic, without importing it
         parts = [vars(value), getattr(value, "__pydantic_extra__", None), getattr(value, "__pydantic_private__", None)]
         return {"$object": [name, *(again(dict(part)) for part in parts if part)]}
     plain: Any
-    for plain in (str, int, float, bytes, dict, list, tuple):  # subclasses count by their type and their content
+    for plain in _PLAIN:  # subclasses count by their type and their content
         if isinstance(value, plain):
-            if getattr(value, "__dict__", None) or any(vars(base).get("__slots__") for base in kind.__mro__):
+            slots = any(vars(base).get("__slots__") for base in kind.__mro__)
+            if getattr(value, "__dict__", None) or slots or isinstance(value, defaultdict):
                 break  # it carries more than its base shows
             return {"$sub": [name, again(plain(value))]}
     raise InvalidInput(

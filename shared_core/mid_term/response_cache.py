@@ -15,21 +15,25 @@ from shared_core import arguments
 from shared_core.errors import InvalidInput, open_again
 from shared_core.forks import renew_in_child
 from shared_core.mid_term import exchange, tools
+from shared_core.mid_term.aside import awaited, in_thread
+from shared_core.mid_term.flight import Again, Outcome
 from shared_core.mid_term.keys import digest
 from shared_core.mid_term.response_entries import Asked, Entry, ResponseEntries
-from shared_core.mid_term.single_flight import Again, Outcome, SingleFlight, in_thread
+from shared_core.mid_term.single_flight import SingleFlight
 from shared_core.records import MISS
 from shared_core.settings import DAY_SECONDS, Settings
 from shared_core.storage.base import Blobs
 
 _ASKED: Final = 10_000
+_ASKING: Final = 100
+_ASKING_SECONDS: Final = 600.0  # no model takes longer to answer; a call that failed has no put
 
 
 class ResponseCache:
     """A cache of model responses under exact keys, for plain dicts in the Anthropic or OpenAI shape.
 
-    ``scope_of``, ``blobs`` and ``policy`` as in ``ToolCache``; ``ttl`` in seconds, None for no expiry; ``ids``
-    makes fresh ids. A served response is the receiver's own, carries a fresh message id and fresh ids for
+    ``scope_of``, ``blobs`` and ``policy`` as in ``ToolCache``; ``generations`` is where forgets are told if no
+    answers are kept there; ``ttl`` in seconds, None for no expiry; ``ids`` makes fresh ids. A served response is the receiver's own, carries a fresh message id and fresh ids for
     tool calls whose ids the request already holds, and says under ``"cache"`` that it is a hit, when it was
     made, and what it would have cost in tokens; ``usage`` is as it was. Truncated, refused, unfinished, empty
     and errored answers and those with invalid tool calls are not kept. A ``bump`` of the scope (a memory was
@@ -43,6 +47,7 @@ class ResponseCache:
         clock: Callable[[], float],
         blobs: Blobs | None,
         scope_of: Callable[[str | None], str],
+        generations: Blobs | None = None,
         ids: Callable[[], str] = lambda: uuid4().hex,
         ttl: float | None = DAY_SECONDS,
         policy: str = "attention_lru",
@@ -50,11 +55,12 @@ class ResponseCache:
         self._clock = clock
         self._scope_of = scope_of
         self._entries = ResponseEntries(
-            settings=settings, clock=clock, blobs=blobs, ids=ids, ttl=arguments.ttl("ttl", ttl), policy=policy
-        )
+            settings=settings, clock=clock, blobs=blobs, generations=generations, ids=ids,
+            ttl=arguments.ttl("ttl", ttl), policy=policy,
+        )  # fmt: skip
         self._flights = SingleFlight()
         self._lock = threading.Lock()
-        self._asked: dict[str, int] = {}  # the generation at a miss, for the put that follows
+        self._asked: dict[str, list[tuple[int, float]]] = {}  # generation and time of misses whose put is to come
         self._closed = False
         renew_in_child(self)
 
@@ -72,25 +78,31 @@ class ResponseCache:
             return MISS
         found = self._entries.look(asked)
         if found is MISS:
-            generation, _ = self._begin(asked)
+            generation, now = self._begin(asked)
             with self._lock:
-                self._asked.pop(asked.key, None)
+                waiting = [one for one in self._asked.pop(asked.key, ()) if now - one[1] < _ASKING_SECONDS]
                 if generation is not None:
-                    self._asked[asked.key] = generation
+                    self._asked[asked.key] = [*waiting[:_ASKING], (generation, now)]
                 if len(self._asked) > _ASKED:
                     del self._asked[next(iter(self._asked))]
         return found
 
     def put(self, request: Mapping[str, Any], response: Mapping[str, Any], *, scope: str | None = None) -> bool:
-        """Keep a response; False if it is not kept. After a ``get`` that missed it counts as begun then."""
+        """Keep a response; False if it is not kept. After a ``get`` that missed it counts as begun then.
+
+        Whose put it is nobody says: where several have missed, it counts as begun with the first of them that
+        may still be under way.
+        """
         asked = self._ask(request, scope)
         if asked is None:
             return False
+        now = self._clock()
         with self._lock:
-            generation = self._asked.pop(asked.key, None)
-        if generation is None:
-            generation = self._entries.forgets.generation(asked.scope)
-        return self._entries.keep(asked, response, generation, self._clock())[0]
+            waiting = [one for one in self._asked.pop(asked.key, ()) if now - one[1] < _ASKING_SECONDS]
+            if len(waiting) > 1:
+                self._asked[asked.key] = waiting[:-1]
+        generation = min(waiting)[0] if waiting else self._entries.forgets.generation(asked.scope)
+        return self._entries.keep(asked, response, generation, now)[0]
 
     def call(self, request: Mapping[str, Any], fn: Callable[..., Any], *, scope: str | None = None) -> Any:
         """The kept response, or that of ``fn``, which is then kept; one execution for identical calls at once.
@@ -121,9 +133,9 @@ class ResponseCache:
     async def acall(self, request: Mapping[str, Any], fn: Callable[..., Any], *, scope: str | None = None) -> Any:
         """``call`` without blocking the loop: ``fn`` is a coroutine function, or a plain one for a thread."""
         asked = self._ask(request, scope)
-        run, hop = _asking(fn, request), not tools.is_async(fn)
+        run, hop = _asking(fn, request), not tools.gives_awaitable(fn)
         if asked is None:
-            return await (in_thread(run) if hop else run())
+            return await awaited(await in_thread(run) if hop else run())
 
         async def look() -> Any:
             return await self._aside(lambda: self._entries.look(asked))
@@ -133,7 +145,7 @@ class ResponseCache:
             if found is not MISS:
                 return found, Again()
             began = await self._aside(lambda: self._begin(asked))
-            response = await run()
+            response = await awaited(run())
             kept: tuple[Any, Outcome] = await self._aside(lambda: self._finish(asked, response, *began))
             return kept
 
@@ -141,7 +153,7 @@ class ResponseCache:
             return self._entries.joined(asked, entry)
 
         lead: Callable[[], Any] = (lambda: self._lead(asked, run)) if hop else alead
-        return await self._flights.aserve(asked.key, look, lead, take, hop=hop)
+        return await awaited(await self._flights.aserve(asked.key, look, lead, take, hop=hop))
 
     def bump(self, scope: str, *, durable: bool = True) -> int:
         """A memory of the scope was forgotten: no answer made before is given again. The new generation."""

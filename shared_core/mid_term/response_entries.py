@@ -15,10 +15,10 @@ from typing import Any
 
 from shared_core.forks import renew_in_child
 from shared_core.mid_term import exchange
+from shared_core.mid_term.flight import Again, Alone, Outcome, Value
 from shared_core.mid_term.forgets import Forgets
 from shared_core.mid_term.rows import Row, Rows
 from shared_core.mid_term.shelf import CAUSES, Shelf, alive
-from shared_core.mid_term.single_flight import Again, Alone, Outcome, Value
 from shared_core.mid_term.values import Frozen, freeze, thawable
 from shared_core.records import MISS
 from shared_core.settings import Settings
@@ -56,6 +56,7 @@ class ResponseEntries:
         settings: Settings,
         clock: Callable[[], float],
         blobs: Blobs | None,
+        generations: Blobs | None,
         ids: Callable[[], str],
         ttl: float | None,
         policy: str,
@@ -64,7 +65,9 @@ class ResponseEntries:
         self._ids = ids
         self._ttl = ttl
         self.rows = Rows(blobs, "responses", settings) if blobs is not None else None
-        self.forgets = Forgets(blobs, self.rows)
+        told = blobs if blobs is not None else generations
+        self._told = self.rows or (Rows(told, "responses", settings) if told is not None else None)
+        self.forgets = Forgets(told, self._told)
         self._new_shelf = partial(Shelf, settings, clock, policy)
         self._shelf: Shelf[Entry] = self._new_shelf()
         self._lock = threading.Lock()
@@ -198,6 +201,6 @@ class ResponseEntries:
                 "not_kept": dict(self._flawed),
                 "saved_input_tokens": self._saved_input,
                 "saved_output_tokens": self._saved_output,
-                "storage_errors": self.rows.errors if self.rows is not None else 0,
+                "storage_errors": self._told.errors if self._told is not None else 0,
                 **self._shelf.stats(),
             }

@@ -1,13 +1,14 @@
 """One execution for identical calls at the same moment, over threads, tasks and event loops. Stores nothing.
 
 The first caller of a key leads: it executes. Callers that come meanwhile follow: they wait for the leader's
-outcome. What an outcome holds is the caller's business; here there are only its four kinds.
+outcome, of one of the four kinds in ``flight.py``; what it holds is the caller's business.
 
 - A coroutine leads in a task of its own, so cancelling one waiter disturbs no other; when the last waiter
   is cancelled, the task is cancelled too, and the next call starts afresh.
 - A plain function led from a coroutine runs in a fresh thread, never in the loop's shared pool: followers
   that block there could otherwise take every thread the leader needs.
-- A call made, directly or further down, by the execution it would wait for does not wait: it executes alone.
+- A call made, directly or further down, by the execution it would wait for does not wait: it executes alone. It is
+  known by its context, which tasks and ``asyncio.to_thread`` carry on; a bare thread pool does not.
   The same holds for two executions that would wait for each other, and for a blocking call on the leader's loop.
 """
 
@@ -18,66 +19,17 @@ import contextlib
 import contextvars
 import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from shared_core.forks import renew_in_child
+from shared_core.mid_term.aside import in_thread
+from shared_core.mid_term.flight import Again, Alone, Failed, Flight, Outcome, Value, reaches
 from shared_core.records import MISS
 
-T = TypeVar("T")
 _POLL_SECONDS: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
-    """It worked, and every follower may take ``shared`` (each makes its own copy)."""
-
-    shared: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """It raised an Exception: every waiter raises it, nothing is kept, the next call tries again."""
-
-    error: Exception
-
-
-@dataclass(frozen=True, slots=True)
-class Again:
-    """No outcome for others (stopped, or overtaken by a write): a follower asks anew."""
-
-
-@dataclass(frozen=True, slots=True)
-class Alone:
-    """The value cannot be shared, or waiting would never end: the caller executes by itself."""
-
-
-Outcome = Value | Failed | Again | Alone
-
-
-@dataclass(slots=True, eq=False)
-class _Flight:
-    key: str
-    future: Future[Outcome] = field(default_factory=Future)
-    waiters: int = 0
-    waits_for: list[_Flight] = field(default_factory=list)
-    loop: asyncio.AbstractEventLoop | None = None
-    task: asyncio.Task[None] | None = None
-
-    def __post_init__(self) -> None:
-        self.future.set_running_or_notify_cancel()  # a cancelled waiter can no longer cancel it for all
-
-    def stranded(self) -> bool:
-        """Whether its task stands on a loop that nobody runs any more."""
-        return self.loop is not None and not self.loop.is_running()
-
-    def land(self, outcome: Outcome) -> None:
-        if not self.future.done():
-            self.future.set_result(outcome)
-
-
-_led: contextvars.ContextVar[tuple[_Flight, ...]] = contextvars.ContextVar("led_flights", default=())
+_led: contextvars.ContextVar[tuple[Flight, ...]] = contextvars.ContextVar("led_flights", default=())
 
 
 class SingleFlight:
@@ -89,7 +41,7 @@ class SingleFlight:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._flights: dict[str, _Flight] = {}
+        self._flights: dict[str, Flight] = {}
         renew_in_child(self)
 
     def after_fork_in_child(self) -> None:
@@ -172,11 +124,15 @@ class SingleFlight:
             return None, Alone()
         own: list[Any] = []
         if leads and hop:
-            threading.Thread(
-                target=contextvars.copy_context().run,
-                args=(self._lead_aside, flight, lead, own),
-                name="tiered-memory-tool",
-            ).start()
+            context = contextvars.copy_context()
+            thread = threading.Thread(
+                target=context.run, args=(self._lead_aside, flight, lead, own), name="tiered-memory-tool"
+            )
+            try:
+                thread.start()
+            except BaseException:  # no more threads: nobody executes, so nobody may wait for it
+                self._land(flight, Again())
+                raise
         elif leads:
             flight.loop = loop
             flight.task = loop.create_task(self._alead(flight, lead, own))
@@ -201,7 +157,7 @@ class SingleFlight:
 
     # Boarding and leaving
 
-    def _board(self, key: str, blocked_loop: asyncio.AbstractEventLoop | None) -> tuple[_Flight | None, bool]:
+    def _board(self, key: str, blocked_loop: asyncio.AbstractEventLoop | None) -> tuple[Flight | None, bool]:
         """The flight of the key and whether the caller leads it; None if the caller must not wait."""
         led = _led.get()
         with self._lock:
@@ -211,16 +167,16 @@ class SingleFlight:
                 flight.land(Again())
                 flight = None
             if flight is None:
-                flight = self._flights[key] = _Flight(key, waiters=1)
+                flight = self._flights[key] = Flight(key, waiters=1)
                 return flight, True
-            if _reaches(flight, led) or (blocked_loop is not None and flight.loop is blocked_loop):
+            if reaches(flight, led) or (blocked_loop is not None and flight.loop is blocked_loop):
                 return None, False
             flight.waiters += 1
             for mine in led:
                 mine.waits_for.append(flight)
             return flight, False
 
-    def _leave(self, flight: _Flight) -> None:
+    def _leave(self, flight: Flight) -> None:
         task = None
         with self._lock:
             flight.waiters -= 1
@@ -233,18 +189,18 @@ class SingleFlight:
         if task is not None and flight.loop is not None and not flight.loop.is_closed():
             flight.loop.call_soon_threadsafe(task.cancel)
 
-    def _forget(self, flight: _Flight) -> None:
+    def _forget(self, flight: Flight) -> None:
         if self._flights.get(flight.key) is flight:
             del self._flights[flight.key]
 
-    def _land(self, flight: _Flight, outcome: Outcome) -> None:
+    def _land(self, flight: Flight, outcome: Outcome) -> None:
         with self._lock:
             self._forget(flight)
             flight.land(outcome)
 
     # Leading
 
-    def _lead(self, flight: _Flight, lead: Callable[[], tuple[Any, Outcome]]) -> Any:
+    def _lead(self, flight: Flight, lead: Callable[[], tuple[Any, Outcome]]) -> Any:
         outcome: Outcome = Again()
         token = _led.set((*_led.get(), flight))
         try:
@@ -257,7 +213,7 @@ class SingleFlight:
             self._land(flight, outcome)
         return value
 
-    def _lead_aside(self, flight: _Flight, lead: Callable[[], tuple[Any, Outcome]], own: list[Any]) -> None:
+    def _lead_aside(self, flight: Flight, lead: Callable[[], tuple[Any, Outcome]], own: list[Any]) -> None:
         def keep() -> tuple[Any, Outcome]:  # before it lands: whoever wakes up then finds the result
             try:
                 value, outcome = lead()
@@ -270,7 +226,7 @@ class SingleFlight:
         with contextlib.suppress(BaseException):  # carried to the caller, who raises it
             self._lead(flight, keep)
 
-    async def _alead(self, flight: _Flight, lead: Callable[[], Awaitable[tuple[Any, Outcome]]], own: list[Any]) -> None:
+    async def _alead(self, flight: Flight, lead: Callable[[], Awaitable[tuple[Any, Outcome]]], own: list[Any]) -> None:
         outcome: Outcome = Again()
         _led.set((*_led.get(), flight))  # the task's own context
         try:
@@ -299,36 +255,3 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
-
-
-def _reaches(flight: _Flight, led: tuple[_Flight, ...]) -> bool:
-    """Whether the flight is one of ``led`` or waits, over any number of others, for one of them."""
-    seen: set[int] = set()
-    waiting = [flight]
-    while waiting:
-        found = waiting.pop()
-        if found in led:
-            return True
-        if id(found) not in seen:
-            seen.add(id(found))
-            waiting.extend(found.waits_for)
-    return False
-
-
-async def in_thread(fn: Callable[..., T], *args: Any) -> T:
-    """Run ``fn(*args)`` in a fresh thread, for work a leader must get done whatever the loop's pool is busy with."""
-    done: Future[T] = Future()
-    done.set_running_or_notify_cancel()
-
-    def work() -> None:
-        try:
-            done.set_result(fn(*args))
-        except StopIteration as error:  # no future carries one: whoever awaits it would wait for ever
-            done.set_exception(
-                RuntimeError("a function of a coroutine raised StopIteration").with_traceback(error.__traceback__)
-            )
-        except BaseException as error:  # noqa: BLE001  carried to the awaiting task
-            done.set_exception(error)
-
-    threading.Thread(target=contextvars.copy_context().run, args=(work,), name="tiered-memory-store").start()
-    return await asyncio.wrap_future(done)

@@ -1,8 +1,8 @@
 """``memory.tools``: results of tools and of intermediate computations, paid for once and never stale.
 
 Here is what the user may say: which tools there are, what is called, what is invalidated. A call then goes
-through ``tool_calls.py``. Keys are made in ``keys.py``, policies read in ``tools.py``, results kept in
-``tool_entries.py``.
+through ``known_tools.py`` (which call it is) and ``tool_calls.py``. Keys are made in ``keys.py``, policies read in
+``tools.py``, results kept in ``tool_entries.py``.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, TypeVar, Unpack, overload
 from shared_core import arguments
 from shared_core.errors import InvalidInput, open_again
 from shared_core.mid_term import tools
-from shared_core.mid_term.invalidation import Kind, Reach
-from shared_core.mid_term.keys import arguments_key, digest
+from shared_core.mid_term.invalidation import Kind
+from shared_core.mid_term.known_tools import KnownTools
 from shared_core.mid_term.tool_calls import Prepared, ToolCalls
 from shared_core.mid_term.tool_counts import ToolCounts
 from shared_core.mid_term.tool_entries import ToolEntries
@@ -48,9 +48,8 @@ class ToolCache:
     ) -> None:
         self._scope_of = scope_of
         self._entries = ToolEntries(settings=settings, clock=clock, blobs=blobs, policy=policy)
-        self._policies: dict[str, Policy] = {}
-        self._defaults: dict[str, tools.Defaults] = {}
         self._counts = ToolCounts()
+        self._known = KnownTools(scope_of, self._counts)
         self._calls = ToolCalls(self._entries, self._counts)
 
     def register(
@@ -72,7 +71,8 @@ class ToolCache:
 
         ``reads`` and ``writes``: the name of an argument, a list of names, or a function of the arguments
         dict that returns resource strings. A resource is matched across the tools of a space by its text;
-        one that is also a path (or ``"file:" + path``) is watched as a file or directory. A tool with
+        one that is also a path (or ``"file:" + path``) is watched as a file or directory, a directory by its own
+        entries: a tool that looks deeper needs a function that names what it looks at. A tool with
         ``writes`` is always executed and invalidates what it declares; ``writes=[]`` with
         ``cacheable=False`` writes nothing and invalidates nothing; ``writes=None`` with ``cacheable=False``
         may write anything and invalidates its space. ``ttl`` in seconds: 0 stores nothing, None never
@@ -82,14 +82,15 @@ class ToolCache:
         reads, so its results go when the conversation is rewound. ``copy=False`` hands out the very object
         that was returned: for results nobody changes. Raises InvalidInput.
         """
-        self._policies[arguments.name("name", name)] = Policy(
+        policy = Policy(
             cacheable=cacheable, ttl=ttl, reads=reads, writes=writes, key=key, space=space, version=version,
             max_entry_bytes=max_entry_bytes, rewinds=rewinds, copy=copy,
         )  # fmt: skip
+        self._known.register(arguments.name("name", name), policy)
 
     def policy(self, name: str) -> Policy | None:
         """What was said about a tool, or None if nobody registered it."""
-        return self._policies.get(name)
+        return self._known.policy(name)
 
     # Calling
 
@@ -114,7 +115,7 @@ class ToolCache:
             raise InvalidInput(
                 f"tools.call: expected a plain function for {name!r}, got a coroutine function; use acall"
             )
-        prepared = self._prepare(name, args, tools.defaults(fn), scope, form=form, readable=readable)
+        prepared = self._known.prepare(name, args, tools.defaults(fn), scope, form=form, readable=readable)
         return self._calls.run(*prepared, lambda: fn(**args))
 
     async def acall(
@@ -128,8 +129,8 @@ class ToolCache:
         readable: Callable[[Any], bool] | None = None,
     ) -> Any:
         """``call`` without blocking the loop: ``fn`` is a coroutine function, or a plain one for a thread."""
-        prepared = self._prepare(name, args, tools.defaults(fn), scope, form=form, readable=readable)
-        return await self._calls.arun(*prepared, lambda: fn(**args), hop=not tools.is_async(fn))
+        prepared = self._known.prepare(name, args, tools.defaults(fn), scope, form=form, readable=readable)
+        return await self._calls.arun(*prepared, lambda: fn(**args), hop=not tools.gives_awaitable(fn))
 
     @overload
     def wrap(
@@ -182,16 +183,12 @@ class ToolCache:
         return self._registered(fn, called, tools.of_function(fn, register, named=False), scope)
 
     def _registered(self, fn: F, name: str, policy: Policy, scope: str | None) -> F:
-        self._policies[name] = policy
-        return self._wrapped(fn, name, policy, scope)
-
-    def _wrapped(self, fn: F, name: str, policy: Policy, scope: str | None) -> F:
         signature, defaults = tools.signature(fn), tools.defaults(fn)
-        self._defaults[name] = defaults
+        self._known.wrapped(name, policy, defaults)
 
         def prepared(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Prepared, Call | None]:
-            bound = tools.bind(signature, args, kwargs) if signature else {"*args": args, **kwargs}
-            return self._prepare(name, bound, defaults, scope, policy)
+            bound = tools.bind(signature, args, kwargs)
+            return self._known.prepare(name, bound, defaults, scope, policy)
 
         if tools.is_async(fn):
 
@@ -207,40 +204,7 @@ class ToolCache:
 
         return cached  # type: ignore[return-value]
 
-    # Which call it is
-
-    def _prepare(
-        self,
-        name: str,
-        args: Mapping[str, Any],
-        defaults: tools.Defaults,
-        scope: str | None,
-        policy: Policy | None = None,
-        form: str = "",
-        readable: Callable[[Any], bool] | None = None,
-    ) -> tuple[Prepared, Call | None]:
-        """What is known before anything runs. The call is None if it is to be executed whatever is kept."""
-        scope = self._scope_of(scope)
-        policy = policy or self._policies.get(name, tools.UNKNOWN)
-        if name in self._policies:
-            self._defaults[name] = defaults
-        full = {**dict(defaults), **args}
-        space = policy.space_of(scope)
-        call = None
-        try:
-            text = arguments_key(full, policy.key)
-        except Exception:  # noqa: BLE001  the arguments' own code runs here; whatever it raises, there is no key
-            return Prepared(name, policy, full, space), None
-        made = digest(name, text)
-        self._counts.called((made, scope), name, text)
-        if policy.kept:
-            try:
-                reach = Reach(name, made, space, scope, tools.resources(policy.reads, full))
-                key = digest(made, policy.version, policy.identity, form, space, scope)
-                call = Call(key, reach, policy, readable=readable)
-            except tools.UnclearResources:
-                pass
-        return Prepared(name, policy, full, space), call
+    # Closing
 
     def close(self) -> None:
         """From now on every tool is executed, and nothing is kept or invalidated."""
@@ -253,13 +217,13 @@ class ToolCache:
     # Events
 
     def invalidate(self, name: str, args: Mapping[str, Any], *, scope: str | None = None) -> int:
-        """Forget the result of one call, in one scope or (None) in all; how many entries that were."""
-        policy = self._policies.get(name, tools.UNKNOWN)
-        try:
-            text = arguments_key({**dict(self._defaults.get(name, ())), **args}, policy.key)
-        except InvalidInput:
-            return 0  # such a call is never kept
-        return self._forget("call", [digest(name, text)], scope)
+        """Forget the result of one call, in one scope or (None) in all; how many entries that were.
+
+        ``args`` as the call had them. The defaults of its function are filled in where this process knows them: it
+        wrapped the function or has called the tool; else give them too.
+        """
+        call = self._known.call(name, args)
+        return 0 if call is None else self._forget("call", [call], scope)
 
     def invalidate_prefix(self, name: str, *, scope: str | None = None) -> int:
         """Forget the results of every tool whose name starts so, in one scope or in all."""
@@ -273,8 +237,7 @@ class ToolCache:
 
     def rewound(self, scope: str | None = None) -> int:
         """A conversation of the scope was rewound: forget the results of tools registered with ``rewinds``."""
-        names = sorted(name for name, policy in list(self._policies.items()) if policy.rewinds)
-        return self._forget("tool", names, self._scope_of(scope))
+        return self._forget("tool", sorted(self._known.rewinding), self._scope_of(scope))
 
     def clear_scope(self, scope: str) -> int:
         """Forget every result of a scope, here and in the rows."""

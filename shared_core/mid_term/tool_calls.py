@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared_core.mid_term import tools
-from shared_core.mid_term.single_flight import Again, Outcome, SingleFlight, in_thread
+from shared_core.mid_term.aside import awaited, in_thread
+from shared_core.mid_term.flight import Again, Outcome
+from shared_core.mid_term.single_flight import SingleFlight
 from shared_core.mid_term.tool_counts import ToolCounts
 from shared_core.mid_term.tool_entries import ToolEntries
 from shared_core.mid_term.tool_entry import Attempt, Call
@@ -73,7 +75,7 @@ class ToolCalls:
     async def arun(self, prepared: Prepared, call: Call | None, run: Callable[[], Any], *, hop: bool) -> Any:
         """``run`` without blocking the loop; ``hop``: ``run()`` is a plain function, for a thread."""
         if self._closed:
-            return _open(await _awaited(await in_thread(self._alone, run) if hop else self._alone(run)))
+            return _open(await awaited(await in_thread(self._alone, run) if hop else self._alone(run)))
         if call is None:
             return await self._abypass(prepared, run, hop=hop)
         disk = self._entries.shared or bool(call.reach.resources)
@@ -87,7 +89,7 @@ class ToolCalls:
                 return found, Again()
             attempt = await self._begun(call, disk=disk)
             try:
-                value = await run()
+                value = await awaited(run())
             except BaseException:
                 self._entries.raised(call, attempt)
                 raise
@@ -95,7 +97,7 @@ class ToolCalls:
             return kept
 
         lead: Callable[[], Any] = (lambda: self._lead(call, run)) if hop else alead
-        return await _awaited(await self._flights.aserve(call.key, look, lead, self._entries.joined, hop=hop))
+        return await awaited(await self._flights.aserve(call.key, look, lead, self._entries.joined, hop=hop))
 
     async def _begun(self, call: Call, *, disk: bool) -> Attempt:
         """The attempt; if the caller is cancelled while a thread makes it, its hold is given back when it is made."""
@@ -138,7 +140,7 @@ class ToolCalls:
         event = self._event(prepared)
         await self._aside(event is not None, self._end_shared, event)
         try:
-            return _open(await (value if hop else run()))
+            return _open(await awaited(value if hop else run()))
         finally:
             self._end(event, prepared)
             await self._aside(event is not None, self._end_shared, event)
@@ -165,8 +167,3 @@ class ToolCalls:
 
 def _open(value: Any) -> Any:
     return value.value if isinstance(value, Uncached) else value
-
-
-async def _awaited(value: Any) -> Any:
-    """A plain function may have given a coroutine; it cannot be kept, but it is still to be awaited."""
-    return await value if inspect.iscoroutine(value) else value

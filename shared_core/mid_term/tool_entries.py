@@ -16,11 +16,11 @@ from shared_core.errors import InvalidInput
 from shared_core.eviction.values import deep_size
 from shared_core.forks import renew_in_child
 from shared_core.mid_term import watch
+from shared_core.mid_term.flight import Again, Alone, Outcome, Value
 from shared_core.mid_term.invalidation import Generations, Kind
 from shared_core.mid_term.other_processes import OtherProcesses
 from shared_core.mid_term.rows import Row, Rows
 from shared_core.mid_term.shelf import CAUSES, Shelf, alive
-from shared_core.mid_term.single_flight import Again, Alone, Outcome, Value
 from shared_core.mid_term.tool_entry import Attempt, Call, Entry
 from shared_core.mid_term.values import Uncached, failed, freeze, thawable
 from shared_core.records import MISS
@@ -155,13 +155,14 @@ class ToolEntries:
         """Take hold before an execution. Give it to ``finish`` or ``abort``."""
         started = self._clock() if now is None else now
         with self._lock:
-            hold = self._generations.hold(call.reach)
+            generations = self._generations
+            hold = generations.hold(call.reach)
         try:
             watched: watch.Watch | None = watch.watch(call.reach.resources, started)
         except OSError:
             watched = None
         stamps = self.others.stamps(call.reach) if self.others.note(call.reach) else None
-        return Attempt(started, hold, watched, stamps)
+        return Attempt(started, generations, hold, watched, stamps)
 
     def abort(self, call: Call, attempt: Attempt) -> None:
         """The execution raised: nothing is kept."""
@@ -217,6 +218,8 @@ class ToolEntries:
         return value, Value(entry)
 
     def _still_true(self, call: Call, attempt: Attempt, now: float) -> watch.Watch | None:
+        if attempt.generations is not self._generations:  # it began before a fork: no event here would reach it
+            return None
         if attempt.watched is None or not self._generations.true(attempt.hold):
             return None
         if attempt.stamps is not None and self.others.stamps(call.reach) != attempt.stamps:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared_core.mid_term import watch
-from shared_core.mid_term.invalidation import Hold, Reach
+from shared_core.mid_term.invalidation import Generations, Hold, Reach
 from shared_core.mid_term.tools import Policy
 from shared_core.mid_term.values import Frozen
 
@@ -46,6 +46,7 @@ class Attempt:
     """An execution under way. ``watched`` or ``stamps`` None: what it sees cannot be told, so nothing is kept."""
 
     started: float
+    generations: Generations
     hold: Hold
     watched: watch.Watch | None
     stamps: tuple[int, ...] | None

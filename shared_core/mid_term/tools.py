@@ -203,12 +203,18 @@ def defaults(fn: Callable[..., Any]) -> Defaults:
     return tuple((name, p.default) for name, p in found.parameters.items() if p.default is not p.empty)
 
 
-def bind(found: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def bind(found: inspect.Signature | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Positional and keyword arguments by parameter name, without defaults.
 
-    ``*args`` go under their own name as a tuple; ``**kwargs`` by their names. TypeError as from the call.
+    ``*args`` go under their own name as a tuple; ``**kwargs`` by their names. What does not fit the signature is
+    for the function itself to judge: a decorator may show the signature of the function it fills arguments in for.
     """
-    bound = dict(found.bind(*args, **kwargs).arguments)
+    try:
+        bound = dict(found.bind(*args, **kwargs).arguments) if found is not None else None
+    except TypeError:
+        bound = None
+    if found is None or bound is None:
+        return {"*args": args, **kwargs}
     for name, parameter in found.parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:
             for extra, value in bound.pop(name, {}).items():
@@ -221,6 +227,13 @@ def is_async(fn: Callable[..., Any]) -> bool:
     while isinstance(fn, partial):
         fn = fn.func
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004
+
+
+def gives_awaitable(fn: Callable[..., Any]) -> bool:
+    """Whether calling it gives something to await, as far as can be told: also for a coroutine function behind a
+    plain decorator (the providers' clients decorate theirs so).
+    """
+    return is_async(fn) or is_async(inspect.unwrap(fn))
 
 
 def name_of(fn: Callable[..., Any]) -> str:

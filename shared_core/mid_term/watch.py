@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 YOUNG_SECONDS: Final = 2.0
+_MOST_HASHED: Final = 64 * 2**20
+_MADE_UP: Final = 64 * 2**10
 Mark = tuple[Any, ...]
 Watch = tuple[tuple[str, str, Mark], ...]
 """(resource, absolute path, mark) of each watched resource."""
@@ -65,8 +67,11 @@ def _mark(path: str, now: float, before: Mark | None, *, inside: bool = False) -
 
     Facts are (mtime_ns, size, inode, device, ctime_ns): the change time sees what restoring the others hides.
     Times tick coarsely, so while a file is younger than two seconds an edit may leave all of them as they
-    are: then the content is hashed, and once more at the first look after that. A directory is marked by its
-    entries with their own facts, one level deep, because editing a file does not touch the directory's time.
+    are: then the content is hashed, and once more at the first look after that. So is always a small file that
+    takes no room on a disk: the system makes up its content when it is read (``/proc``) and its facts say nothing.
+    What is too large to hash so soon cannot be told apart: OSError. A directory is marked by its entries with
+    their own facts, one level deep, because editing a file does not touch the directory's time; of those none is
+    opened that is empty or says so, as those that keep a reader waiting do (``/proc/kmsg``).
     """
     try:
         facts = os.stat(path)  # noqa: PTH116
@@ -78,21 +83,27 @@ def _mark(path: str, now: float, before: Mark | None, *, inside: bool = False) -
         raise
     seen = (facts.st_mtime_ns, facts.st_size, facts.st_ino, facts.st_dev, facts.st_ctime_ns)
     if stat.S_ISDIR(facts.st_mode) and not inside:
-        known = dict(before[2]) if before is not None and before[0] == "directory" else {}
+        held = dict(before[2]) if before is not None and before[0] == "directory" else {}
         names = sorted(os.listdir(path))  # noqa: PTH208
-        entries = ((name, _mark(os.path.join(path, name), now, known.get(name), inside=True)) for name in names)  # noqa: PTH118
+        entries = ((name, _mark(os.path.join(path, name), now, held.get(name), inside=True)) for name in names)  # noqa: PTH118
         return ("directory", seen, tuple(entries))
+    known = before if before is not None and before[0] == "file" else None
+    if not stat.S_ISREG(facts.st_mode) or (known is not None and known[1] != seen):  # the facts tell already
+        return ("file", seen, None, False)
     young = now - max(facts.st_mtime, facts.st_ctime) < YOUNG_SECONDS
-    was_young = before is not None and before[0] == "file" and before[3]
-    if stat.S_ISREG(facts.st_mode) and (young or was_young):
+    made_up = getattr(facts, "st_blocks", 1) == 0
+    unsure = young or (known is not None and known[3])
+    if (unsure and facts.st_size > 0) if inside else (unsure or (made_up and facts.st_size <= _MADE_UP)):
         try:
-            return ("file", seen, _content(path), young)
+            return ("file", seen, _content(path, facts.st_size, _MADE_UP if made_up else _MOST_HASHED), young)
         except OSError:
             if not inside:
                 raise
     return ("file", seen, None, False)
 
 
-def _content(path: str) -> str:
+def _content(path: str, size: int, most: int) -> str:
+    if size > most:
+        raise OSError(errno.EFBIG, "too large to be told apart by its content", path)
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

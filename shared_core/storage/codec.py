@@ -8,6 +8,7 @@ or ``str`` would come back as something else, so it is refused.
 from __future__ import annotations
 
 import base64
+import cmath
 import json
 import math
 from collections.abc import Callable
@@ -76,6 +77,8 @@ def pack(
             return {f"${kind.__name__}": sorted((walk(item, depth) for item in value), key=dumps)}
         if kind is bytes or kind is bytearray:
             return {f"${kind.__name__}": base64.b64encode(value).decode("ascii")}
+        if canonical and ((kind is Decimal and value.is_nan()) or (kind is complex and cmath.isnan(value))):
+            raise InvalidInput(f"expected a value equal to itself, got {value!r}")
         plain = _pack_scalar(value)
         if plain is not None:
             return plain

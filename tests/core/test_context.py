@@ -99,6 +99,17 @@ def test_going_back_and_on_along_any_path(memory):
     assert shown(window) == ["one", "other"]
 
 
+@pytest.mark.parametrize("lost", [None, 5, b"root", ["root"]])
+def test_a_snapshot_that_got_lost_is_refused_and_moves_nothing(memory, lost):
+    """None is not the beginning: a variable that was never set must not take the conversation away."""
+    context = memory.context("s")
+    context.append({"role": "user", "content": "hello"})
+    for go in (context.rewind, context.branch, context.path_to):
+        with pytest.raises(InvalidInput, match=r"snapshot\(\)"):
+            go(lost)
+    assert len(context.history()) == 1
+
+
 def test_a_branch_goes_its_own_way_and_back_to_where_it_began(memory):
     window = memory.context("s")
     one, two = window.extend([said("one"), said("two")])

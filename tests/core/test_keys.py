@@ -5,7 +5,7 @@ import enum
 import math
 import subprocess
 import sys
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, defaultdict, namedtuple
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -78,6 +78,13 @@ def test_equal_values_of_distinct_identity_have_one_key(pair):
     assert canonical(pair[0]) == canonical(pair[1])
 
 
+def test_what_a_dataclass_holds_beside_its_fields_is_part_of_its_key():
+    one, other, like = Point(1, 2), Point(1, 2), Point(1, 2)
+    one.tenant, other.tenant, like.tenant = "ada", "ben", "ada"
+    assert canonical(one) == canonical(like)
+    assert len({canonical(one), canonical(other), canonical(Point(1, 2))}) == 3
+
+
 def test_repeating_one_object_or_two_equal_ones_makes_no_difference():
     shared, other = [1], [1]
     assert canonical([shared, shared]) == canonical([shared, other])
@@ -88,6 +95,20 @@ def test_the_order_of_dict_entries_is_irrelevant_and_that_of_lists_is_not():
     assert arguments_key({"a": [1, 2]}) != arguments_key({"a": [2, 1]})
 
 
+@dataclasses.dataclass
+class Listed(list):
+    """A dataclass that holds more than its fields."""
+
+    n: int
+
+
+@dataclasses.dataclass
+class Chosen(set):
+    """Another one."""
+
+    name: str
+
+
 class Client:
     """An object that shows nothing but its address."""
 
@@ -95,6 +116,8 @@ class Client:
 @pytest.mark.parametrize("value", [
     math.nan, [math.nan], {"a": {"b": math.nan}}, np.array([1.0, math.nan]), np.float64("nan"), Point(math.nan, 0),
     Client(), lambda: 1, Client, iter([1]), Point(Client(), 0), [10**5000], np.array([object()]),
+    Decimal("nan"), Decimal("snan"), complex(math.nan, 0), complex(0, math.nan), [Decimal("-nan")],
+    np.ma.array([1, 2], mask=[0, 1]), defaultdict(list, a=1), Listed(1), Chosen("a"),
 ])  # fmt: skip
 def test_what_cannot_be_compared_by_value_has_no_key(value):
     """NaN is not equal to itself, and an address says nothing about a value: better executed than mistaken."""

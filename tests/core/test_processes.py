@@ -15,6 +15,7 @@ import pytest
 
 from shared_core import Settings, TieredMemory
 from shared_core.testing.embedders import HashEmbedder
+from tests.core.tool_cache_kit import tool_cache
 
 START = """
 import sys, time
@@ -520,3 +521,19 @@ def test_a_fork_in_the_middle_of_other_threads_work_can_do_all_of_it_itself(open
         stop.set()
         for thread in threads:
             thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_a_result_whose_execution_went_through_a_fork_is_not_kept_in_the_child():
+    """What it hung on stayed behind in the parent: no event in the child would reach it."""
+    tools = tool_cache()
+    tools.register("read")
+    child = tools.call("read", {}, os.fork)
+    if child == 0:
+        status = 1
+        try:
+            status = 0 if tools.call("read", {}, lambda: "fresh") == "fresh" else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert tools.call("read", {}, lambda: "executed again") == child

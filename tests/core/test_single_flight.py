@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from shared_core.mid_term.single_flight import Again, Alone, SingleFlight, Value
+from shared_core.mid_term.flight import Again, Alone, Value
+from shared_core.mid_term.single_flight import SingleFlight
 from shared_core.records import MISS
 
 WAIT = 20  # seconds after which a test that hangs is a failure
@@ -346,3 +347,14 @@ def test_a_follower_of_an_overtaken_execution_asks_anew():
             threading.Event().wait(0.001)
         go.set()
         assert sorted(one.result(WAIT) for one in asked) == ["new", "old"]
+
+
+async def test_where_no_thread_can_be_started_nobody_is_left_waiting(cache, monkeypatch):
+    def full(thread):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", full)
+        with pytest.raises(RuntimeError, match="new thread"):
+            await cache.acall_plain("k", lambda: 1)
+    assert await asyncio.wait_for(cache.acall_plain("k", lambda: 2), WAIT) == 2

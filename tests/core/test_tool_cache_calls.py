@@ -1,6 +1,5 @@
 """A call of a registered tool is paid for once, and its result belongs to whoever receives it."""
 
-import asyncio
 import copy
 import functools
 import threading
@@ -8,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from shared_core.errors import InvalidInput, ScopeRequired
+from shared_core.errors import ScopeRequired
 from shared_core.mid_term.values import Uncached
 from tests.core.tool_cache_kit import Counted, no_default, tool_cache
 
@@ -241,135 +240,6 @@ def test_a_time_to_live_of_zero_stores_nothing_and_none_never_expires():
     assert (now.calls, always.calls) == (2, 1)
 
 
-# wrap and memoize
-
-
-def test_a_wrapped_function_keeps_its_face_and_takes_its_arguments_in_any_form(tools):
-    ran = []
-
-    def weather(city, unit="C", *days, **more):
-        """The weather."""
-        ran.append(city)
-        return [city, unit, days, more]
-
-    cached = tools.wrap(weather)
-    assert (cached.__name__, cached.__doc__) == ("weather", "The weather.")
-    for call in (
-        functools.partial(cached, "Rome"), functools.partial(cached, city="Rome"), functools.partial(cached, "Rome", "C"),
-        functools.partial(cached, unit="C", city="Rome"),
-    ):  # fmt: skip
-        assert call() == ["Rome", "C", (), {}]
-    assert len(ran) == 1
-    assert cached("Rome", "C", 1, x=2) == ["Rome", "C", (1,), {"x": 2}]
-    assert len(ran) == 2
-    assert tools.invalidate("weather", {"city": "Rome"}) == 1
-    with pytest.raises(TypeError):
-        cached()
-
-
-def test_closures_and_callable_objects_that_look_alike_never_share(tools):
-    def make(n):
-        def answer():
-            return n
-
-        return answer
-
-    class Answer:
-        def __init__(self, n):
-            self.n = n
-
-        def __call__(self):
-            return self.n
-
-    assert [tools.wrap(make(n))() for n in (1, 2)] == [1, 2]
-    assert [tools.wrap(Answer(n))() for n in (1, 2)] == [1, 2]
-    assert [tools.wrap(Answer(n).__call__)() for n in (1, 2)] == [1, 2]
-    assert [tools.memoize(functools.partial(max, n))(0) for n in (1, 2)] == [1, 2]
-    assert [tools.memoize(lambda n=n: n)() for n in (1, 2)] == [1, 2]
-
-
-def test_a_method_wrapped_in_its_class_has_no_key_by_its_object_and_is_executed(tools):
-    class Client:
-        n = 0
-
-        def get(self):
-            self.n += 1
-            return self.n
-
-    Client.get = tools.wrap(Client.get)
-    client = Client()
-    assert [client.get(), client.get()] == [1, 2]
-    assert tools.stats()["misses"]["uncacheable"] == 2
-
-
-def test_intermediate_computations_are_memoized_like_tools(tools):
-    ran = []
-
-    @tools.memoize
-    def embed(texts, model="small"):
-        ran.append(texts)
-        return [[0.5] * 3 for _ in texts]
-
-    assert embed(["a"]) == embed(["a"], model="small") == [[0.5] * 3]
-    assert embed(["b"]) == [[0.5] * 3]
-    assert len(ran) == 2
-
-
-# async
-
-
-async def test_a_coroutine_function_and_a_plain_one_can_both_be_awaited(tools):
-    ran = []
-
-    async def slow(q):
-        ran.append(q)
-        await asyncio.sleep(0)
-        return [q]
-
-    def plain(q):
-        ran.append(threading.current_thread() is threading.main_thread())
-        return [q]
-
-    tools.register("plain")
-    for _ in range(2):
-        assert await tools.acall("search", {"q": 1}, slow) == [1]
-        assert await tools.acall("plain", {"q": 2}, plain) == [2]
-    assert ran == [1, False]
-    assert tools.call("plain", {"q": 2}, plain) == [2]
-    hidden = lambda q: slow(q)  # noqa: E731, PLW0108  not recognisable as a coroutine function
-    assert await tools.acall("search", {"q": 3}, hidden) == [3]
-
-
-async def test_a_wrapped_coroutine_function_stays_one(tools):
-    ran = []
-
-    @tools.wrap
-    async def fetch(url, timeout=5):  # noqa: ASYNC109
-        ran.append(url)
-        return {"url": url}
-
-    assert asyncio.iscoroutinefunction(fetch)
-    assert await fetch("u") == await fetch(url="u", timeout=5) == {"url": "u"}
-    assert ran == ["u"]
-
-
-def test_a_coroutine_function_given_to_the_blocking_call_is_refused_with_advice(tools):
-    async def slow():
-        return 1
-
-    with pytest.raises(InvalidInput, match="use acall"):
-        tools.call("search", {}, slow)
-
-
-async def test_a_hit_in_memory_takes_no_thread(tools, monkeypatch):
-    async def slow():
-        return 1
-
-    await tools.acall("search", {}, slow)
-    monkeypatch.setattr(threading.Thread, "start", lambda self: pytest.fail("a thread was started"))
-    assert await tools.acall("search", {}, slow) == 1
-
-
 # what the numbers say
 
 
@@ -440,14 +310,3 @@ class Detached:
 def test_a_result_that_cannot_be_asked_whether_it_failed_reaches_the_caller_all_the_same(tools, make):
     value = make()
     assert tools.call("search", {"q": 1}, lambda q: value) is value
-
-
-async def test_a_plain_tool_that_raises_stop_iteration_hangs_nobody(tools):
-    tools.register("write", cacheable=False)
-
-    def stopping(q):
-        raise StopIteration(q)
-
-    for name in ("write", "search"):
-        with pytest.raises(RuntimeError, match="StopIteration"):
-            await asyncio.wait_for(tools.acall(name, {"q": 1}, stopping), 10)

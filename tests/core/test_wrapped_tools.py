@@ -71,7 +71,7 @@ def test_both_are_decorators_bare_and_with_keywords(wrap):
     assert [bare(1), bare(1), timed(2), timed(2)] == [1, 1, 2, 2]
     assert ran == [1, 2]
     assert timed.__doc__ == "Its own words."
-    assert {policy.ttl for policy in tools._policies.values()} == {600.0, 5.0}
+    assert {tools.policy(name).ttl for name in tools._known._policies} == {600.0, 5.0}
 
 
 def test_executions_that_are_never_kept_are_counted_by_name():
