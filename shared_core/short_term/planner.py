@@ -110,7 +110,9 @@ class Prompts:
             ends = [(mark.tokens, mark.ttl) for mark in marks]
             expected = bill(ends, step.tokens(choice.read), step.tokens(step.blocks), rules, choice.saving)
             tape = talk.tape
-            parts = Parts(head.tools, head.system, tape.spoken, tape.wires, len(tape.spoken), tools is not None)
+            parts = Parts(
+                head.tools, head.system, tape.wires, tape.plain, tape.tokens, len(tape.wires), len(tape), tools is not None
+            )  # fmt: skip
         sent = {name: copied(value) for name, value in settings.items() if name != "cache_control"}
         for mark in marks:
             if mark.by == "automatic":
