@@ -48,7 +48,7 @@ def plain_plan(
         if "content" in message:
             wire["content"] = given if content.bare or given is None else content.blocks
         wires.append(wire)
-        sizes += map(reader.tokens, content.blocks)
+        sizes += reader.tokens(content.blocks)
     kept, own = tuple(reader.tools(tools or ())), reader.system("system", system)
     tokens = [*accumulate(sizes, initial=0)]
     total = sum(piece.tokens for piece in (*kept, *own)) + tokens[-1]

@@ -239,7 +239,11 @@ class Step:
 
     def _markable(self, position: int) -> bool:
         static = self.head.blocks
-        return self.head.piece(position - 1).markable if position <= static else self.talk.tape.markable[position - static - 1]
+        return (
+            self.head.piece(position - 1).markable
+            if position <= static
+            else self.talk.tape.markable[position - static - 1]
+        )
 
     def _breakpoint(self, candidate: Candidate, ttl: Ttl, explicit_only: bool) -> Breakpoint:
         here = candidate.boundary

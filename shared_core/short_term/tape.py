@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from itertools import compress
+from itertools import accumulate, compress, islice
 from operator import ne
 from typing import Any, NamedTuple
 
@@ -80,31 +80,31 @@ class Tape:
     def _go_on(self, messages: Sequence[Message], i: int, fresh: Spoken | None, same: int) -> int:
         """Replace message i and what follows; ``fresh`` is message i, if it was read, with so many blocks as before."""
         start = self.ends[i - 1] if i else 0
+        read = [] if fresh is None else [fresh]
+        read += [read_message(message, self._called_by_code) for message in messages[i + len(read) :]]
+        sizes = self._reader.tokens([block for spoken in read for block in spoken.content.blocks])
         if i < len(self.wires):
             self.wires, self.plain, self.tokens = self.wires[:i], self.plain[:i], self.tokens[: start + 1]
             del self._raw[i:], self.ends[i:], self.markable[start:]
             self.callers = {block: ttl for block, ttl in self.callers.items() if block < start}
             self.images = [block for block in self.images if block < start]
             self.foreign = [message for message in self.foreign if message < i]
-        tokens, total, count = self.tokens, self.tokens[-1], self._reader.tokens
-        for message in messages[i:]:
-            spoken = fresh if fresh is not None else read_message(message, self._called_by_code)
-            fresh = None
-            content, first = spoken.content, len(self.markable)
-            if is_openai(message):
-                self.foreign.append(len(self.wires))
-            self._raw.append(_to_compare(message, spoken))
-            self.wires.append(spoken.wire)
-            self.plain.append(spoken.plain)
+        first = start
+        for at, spoken in enumerate(read, i):
+            content = spoken.content
+            if is_openai(spoken.wire):
+                self.foreign.append(at)
+            self._raw.append(_to_compare(messages[at], spoken))
             for place, ttl in content.ttls.items():
                 self.callers[first + place] = ttl
             for place in content.images:
                 self.images.append(first + place)
             self.markable += content.markable
-            for block in content.blocks:
-                total += count(block)
-                tokens.append(total)
-            self.ends.append(len(self.markable))
+            first += len(content.blocks)
+            self.ends.append(first)
+        self.wires += [spoken.wire for spoken in read]
+        self.plain += [spoken.plain for spoken in read]
+        self.tokens += islice(accumulate(sizes, initial=self.tokens[-1]), 1, None)
         return start + same
 
     def _put(self, i: int, message: Message, fresh: Spoken) -> None:
@@ -120,7 +120,8 @@ class Tape:
 
 def read_message(message: Any, called_by_code: set[str]) -> Spoken:
     """A message taken apart; ``called_by_code`` as in ``read_content``."""
-    if not isinstance(message, dict | Mapping) or not isinstance(role := message.get("role"), str):
+    known = type(message) is dict or isinstance(message, Mapping)
+    if not known or not isinstance(role := message.get("role"), str):
         raise InvalidInput(f"messages: expected dicts with 'role' and 'content', got {message!r:.200}")
     given = message.get("content")
     content = read_content("messages", given, called_by_code)
@@ -186,11 +187,12 @@ def _to_compare(message: Message, spoken: Spoken) -> Any:
 
 def _all_text(value: Any) -> bool:
     kind = type(value)
-    if kind is str or value is None:
+    if kind is dict or kind is list:
+        for item in value.values() if kind is dict else value:
+            if type(item) is not str and not _all_text(item):
+                return False
         return True
-    if kind is dict:
-        return all(type(item) is str or _all_text(item) for item in value.values())
-    return kind is list and all(map(_all_text, value))
+    return kind is str or value is None
 
 
 def exact(value: Any) -> Any:
