@@ -37,38 +37,35 @@ def read_content(what: str, content: Any, called_by_code: set[str]) -> Content:
     ``called_by_code`` collects the ids of tool calls that code made: they and their results take no breakpoint.
     """
     if content is None:
-        return Content([], [], {}, [], plain=True, bare=False)
+        return Content([], [], {}, [], True, False)
     if isinstance(content, str):
-        return Content([{"text": content, "type": "text"}], [bool(content)], {}, [], plain=True, bare=True)
+        return Content([{"text": content, "type": "text"}], [bool(content)], {}, [], True, True)
     if type(content) is not list and not isinstance(content, Sequence):
         raise InvalidInput(f"{what}: expected a string or a list of content blocks, got {content!r:.200}")
-    out = Content([], [], {}, [], plain=True, bare=False)
-    simple = True
+    blocks: list[dict[str, Any]] = []
+    markable: list[bool] = []
+    ttls: dict[int, Ttl] = {}
+    images: list[int] = []
+    plain = True
     for block in content:
         # Most blocks are a text and nothing else: they go past the rest, which costs ten times as much.
         if type(block) is dict and len(block) == 2 and block.get("type") == "text" and type(block.get("text")) is str:
             text = block["text"]
-            out.blocks.append({"text": text, "type": "text"})
-            out.markable.append(text != "" and not text.isspace())
+            blocks.append({"text": text, "type": "text"})
+            markable.append(text != "" and not text.isspace())
             continue
-        simple = _read_block(what, block, called_by_code, out) and simple
-    return out if simple else out._replace(plain=False)
-
-
-def _read_block(what: str, block: Any, called_by_code: set[str], out: Content) -> bool:
-    """Add a block; whether there is nothing but strings in it."""
-    if isinstance(block, str):
-        block = {"type": "text", "text": block}
-    if type(block) is not dict and not isinstance(block, Mapping):
-        raise InvalidInput(f"{what}: expected content blocks as dicts, got {block!r:.200}")
-    plain, ttl = _without_mark(block)
-    if ttl is not None:
-        out.ttls[len(out.blocks)] = ttl
-    if _holds_image(plain):
-        out.images.append(len(out.blocks))
-    out.blocks.append(plain)
-    out.markable.append(_is_markable(plain, called_by_code))
-    return set(map(type, plain.values())) <= _STRINGS
+        given = {"type": "text", "text": block} if isinstance(block, str) else block
+        if type(given) is not dict and not isinstance(given, Mapping):
+            raise InvalidInput(f"{what}: expected content blocks as dicts, got {block!r:.200}")
+        clean, ttl = _without_mark(given)
+        if ttl is not None:
+            ttls[len(blocks)] = ttl
+        if _holds_image(clean):
+            images.append(len(blocks))
+        blocks.append(clean)
+        markable.append(_is_markable(clean, called_by_code))
+        plain = plain and set(map(type, clean.values())) <= _STRINGS
+    return Content(blocks, markable, ttls, images, plain, False)
 
 
 _STRINGS = {str}
@@ -142,8 +139,9 @@ def canonical(value: Any) -> Any:
     if kind is str or kind is int or kind is bool or value is None:
         return value
     if kind is dict or isinstance(value, Mapping):
-        if not set(map(type, value)) <= _STRINGS and not all(isinstance(key, str) for key in value):
-            raise InvalidInput(f"request: expected dicts with string keys, got {value!r:.200}")
+        for key in value:
+            if not isinstance(key, str):
+                raise InvalidInput(f"request: expected dicts with string keys, got {value!r:.200}")
         return {key: item if type(item := value[key]) is str else canonical(item) for key in sorted(value)}
     if isinstance(value, list | tuple):
         return [canonical(item) for item in value]
@@ -177,13 +175,14 @@ def ttl_of(mark: Any) -> Ttl | None:
 def _without_mark(block: Mapping[str, Any]) -> tuple[dict[str, Any], Ttl | None]:
     """The block's canonical copy without breakpoints, and the caller's; one inside a tool's result counts for the whole."""
     plain: dict[str, Any] = canonical(block)
-    ttl = ttl_of(plain.pop("cache_control", None))
+    ttl = ttl_of(plain.pop("cache_control")) if "cache_control" in plain else None
     for name in ("content", "citations"):
         parts = plain.get(name)
-        for part in parts if isinstance(parts, list) else ():
-            if isinstance(part, dict):
-                inner = ttl_of(part.pop("cache_control", None))
-                ttl = ttl or (inner if name == "content" else None)
+        if type(parts) is list:
+            for part in parts:
+                if type(part) is dict and "cache_control" in part:
+                    inner = ttl_of(part.pop("cache_control"))
+                    ttl = ttl or (inner if name == "content" else None)
     return plain, ttl
 
 
@@ -207,7 +206,9 @@ def _holds_image(block: Mapping[str, Any]) -> bool:
 
 
 def _by_code(caller: Any) -> bool:
-    return isinstance(caller, Mapping) and str(caller.get("type", "")).startswith("code_execution")
+    return (
+        caller is not None and isinstance(caller, Mapping) and str(caller.get("type", "")).startswith("code_execution")
+    )
 
 
 def _by_name(stretch: list[Piece]) -> list[Piece]:

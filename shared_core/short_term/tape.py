@@ -90,17 +90,17 @@ class Tape:
             self.images = [block for block in self.images if block < start]
             self.foreign = [message for message in self.foreign if message < i]
         first = start
-        for at, spoken in enumerate(read, i):
+        for message, spoken in zip(messages[i:], read, strict=True):
             content = spoken.content
             if is_openai(spoken.wire):
-                self.foreign.append(at)
-            self._raw.append(_to_compare(messages[at], spoken))
-            for place, ttl in content.ttls.items():
-                self.callers[first + place] = ttl
-            for place in content.images:
-                self.images.append(first + place)
+                self.foreign.append(len(self._raw))
+            self._raw.append(_to_compare(message, spoken))
+            if content.ttls:
+                self.callers |= {first + place: ttl for place, ttl in content.ttls.items()}
+            if content.images:
+                self.images += [first + place for place in content.images]
             self.markable += content.markable
-            first += len(content.blocks)
+            first = len(self.markable)
             self.ends.append(first)
         self.wires += [spoken.wire for spoken in read]
         self.plain += [spoken.plain for spoken in read]
@@ -126,7 +126,8 @@ def read_message(message: Any, called_by_code: set[str]) -> Spoken:
     given = message.get("content")
     content = read_content("messages", given, called_by_code)
     if len(message) == 2 and "content" in message:
-        wire, plain = {"role": role}, content.plain
+        wire: Message = {"role": role}
+        plain = content.plain
     else:
         wire = canonical({key: value for key, value in message.items() if key != "content"})
         plain = content.plain and all(type(value) is str for value in wire.values())
