@@ -68,10 +68,11 @@ def measured(messages: list[dict], rounds: int) -> dict[str, float]:
     head = {"model": SONNET, "system": words(rng, 700), "tools": toolset(rng, 4), "max_tokens": 1000}
     found: dict[str, list[float]] = {}
     for name in ("plan, same objects", "plan, read anew"):
-        prompts = Prompts(settings=Settings(), clock=lambda: 0.0, scope_of=lambda scope: scope or "bench")
+        now = [0.0]
+        prompts = Prompts(settings=Settings(), clock=lambda now=now: now[0], scope_of=lambda scope: scope or "bench")
         for n in range(BLOCKS, BLOCKS + 2 * rounds, 2):
             given = messages[:n] if name.endswith("objects") else json.loads(json.dumps(messages[:n]))
-            arguments = {**head, "messages": given, "session": "s", "now": 1.7e9 + 20.0 * n}
+            arguments, now[0] = {**head, "messages": given, "session": "s"}, 1.7e9 + 20.0 * n
             step = name if n > BLOCKS else "first plan of a session"
             seconds, plan = timed(lambda prompts=prompts, arguments=arguments: prompts.plan(**arguments))
             found.setdefault(step, []).append(seconds)

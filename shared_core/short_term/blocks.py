@@ -6,50 +6,94 @@ No state but a cache of estimates, and no decisions. What comes out is the calle
 from __future__ import annotations
 
 import hashlib
-import json
 import math
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, NamedTuple
 
 from shared_core.errors import InvalidInput
+from shared_core.short_term.estimates import block_tokens, remembered, sampled_tokens, tokens_of_many, written
 from shared_core.short_term.rules import MARKABLE_KINDS, Ttl
-from shared_core.text import estimate_tokens
 
-IMAGE_TOKENS: Final = 1600
-DOCUMENT_TOKENS: Final = 3000
-"""What a picture and a document in binary form are taken for; the usage that comes back corrects the total."""
-_SAMPLES = ((2560, 160), (256, 64))
-"""Above so many characters, so many from the start, the middle and the end of a text are looked at for its tokens."""
-_MOST_ESTIMATES = 65_536
+
+class Content(NamedTuple):
+    """The blocks of a system prompt or of a message, canonical and without breakpoints, and what is to know of them.
+
+    ``markable`` has one value per block; ``ttls`` are the caller's own breakpoints and ``images`` the blocks that are or
+    hold a picture, by their place. ``plain``: nothing but strings in the blocks. ``bare``: it came as one plain string.
+    """
+
+    blocks: list[dict[str, Any]]
+    markable: list[bool]
+    ttls: dict[int, Ttl]
+    images: list[int]
+    plain: bool
+    bare: bool
+
+
+def read_content(what: str, content: Any, called_by_code: set[str]) -> Content:
+    """Take content apart; a string is one block, None is none.
+
+    ``called_by_code`` collects the ids of tool calls that code made: they and their results take no breakpoint.
+    """
+    if content is None:
+        return Content([], [], {}, [], True, False)
+    if isinstance(content, str):
+        return Content([{"text": content, "type": "text"}], [bool(content)], {}, [], True, True)
+    if type(content) is not list and not isinstance(content, Sequence):
+        raise InvalidInput(f"{what}: expected a string or a list of content blocks, got {content!r:.200}")
+    blocks: list[dict[str, Any]] = []
+    markable: list[bool] = []
+    ttls: dict[int, Ttl] = {}
+    images: list[int] = []
+    plain = True
+    for block in content:
+        # Most blocks are a text and nothing else: they go past the rest, which costs ten times as much.
+        if type(block) is dict and len(block) == 2 and block.get("type") == "text" and type(block.get("text")) is str:
+            text = block["text"]
+            blocks.append({"text": text, "type": "text"})
+            markable.append(text != "" and not text.isspace())
+            continue
+        given = {"type": "text", "text": block} if isinstance(block, str) else block
+        if type(given) is not dict and not isinstance(given, Mapping):
+            raise InvalidInput(f"{what}: expected content blocks as dicts, got {block!r:.200}")
+        clean, ttl = _without_mark(given)
+        if ttl is not None:
+            ttls[len(blocks)] = ttl
+        if _holds_image(clean):
+            images.append(len(blocks))
+        blocks.append(clean)
+        markable.append(_is_markable(clean, called_by_code))
+        plain = plain and set(map(type, clean.values())) <= _STRINGS
+    return Content(blocks, markable, ttls, images, plain, False)
+
+
+_STRINGS = {str}
+_MANY = 24
+"""From so many blocks on arrays are faster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One block of the prompt (a tool, a system text, a content block), canonical and without a breakpoint.
+    """One block of the head of a prompt (a tool or a system text), canonical and without a breakpoint.
 
     ``content`` is never handed out; ``bare`` says that it came as a plain string. ``ttl`` is the caller's
-    own breakpoint on it. ``digest`` is SHA-256 of its canonical JSON. ``image``: it is or holds a picture;
-    ``flat``: nothing in it is a dict or a list.
+    own breakpoint on it. ``digest`` is SHA-256 of its canonical JSON.
     """
 
-    content: Any
+    content: dict[str, Any]
     digest: bytes
     tokens: int
     markable: bool
     bare: bool = False
     ttl: Ttl | None = None
-    image: bool = False
-    flat: bool = False
 
 
 class Reader:
-    """Reads tools, system and messages into pieces; remembers the token estimates of what it has read."""
+    """Reads the head of a prompt into pieces, and knows how tokens are counted."""
 
     def __init__(self, count_tokens: Callable[[str], int] | None = None) -> None:
-        self._count = count_tokens if count_tokens is not None else sampled_tokens
-        self._known: OrderedDict[bytes, int] = OrderedDict()
+        self._count = sampled_tokens if count_tokens is None else remembered(count_tokens)
 
     def tools(self, tools: Sequence[Mapping[str, Any]]) -> list[Piece]:
         """The tools in a stable order: by name, within each stretch that a breakpoint of the caller ends."""
@@ -65,75 +109,23 @@ class Reader:
                 stretch = []
         return ordered + _by_name(stretch)
 
-    def content(self, what: str, content: Any, *, called_by_code: set[str]) -> tuple[Piece, ...]:
-        """The blocks of a system prompt or of a message; a string is one block, None is none.
+    def system(self, what: str, content: Any) -> tuple[Piece, ...]:
+        """The blocks of a system prompt, or of a message that belongs to it."""
+        read = read_content(what, content, set())
+        return tuple(
+            self._piece(block, read.ttls.get(i), markable=read.markable[i], bare=read.bare)
+            for i, block in enumerate(read.blocks)
+        )
 
-        ``called_by_code`` collects the ids of tool calls that code made: they and their results take no breakpoint.
-        """
-        if content is None:
-            return ()
-        if isinstance(content, str):
-            block = {"text": content, "type": "text"}
-            return (self._piece(block, None, markable=bool(content), bare=True),)
-        if not isinstance(content, Sequence):
-            raise InvalidInput(f"{what}: expected a string or a list of content blocks, got {content!r:.200}")
-        pieces = []
-        for block in content:
-            if isinstance(block, str):
-                block = {"type": "text", "text": block}  # noqa: PLW2901
-            if not isinstance(block, Mapping):
-                raise InvalidInput(f"{what}: expected content blocks as dicts, got {block!r:.200}")
-            plain, ttl = _without_mark(block)
-            pieces.append(self._piece(plain, ttl, markable=_is_markable(plain, called_by_code)))
-        return tuple(pieces)
+    def tokens(self, blocks: Sequence[Any]) -> list[int]:
+        """The tokens of each block, estimated or counted."""
+        if self._count is sampled_tokens and len(blocks) >= _MANY:
+            return tokens_of_many(blocks)
+        return [block_tokens(block, self._count) for block in blocks]
 
-    def _piece(self, content: Any, ttl: Ttl | None, *, markable: bool, bare: bool = False) -> Piece:
-        text = written(content)
-        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-        tokens = self._known.get(digest)
-        if tokens is None:
-            tokens = self._known[digest] = self._tokens(content, text)
-            if len(self._known) > _MOST_ESTIMATES:
-                self._known.popitem(last=False)
-        flat = not any(isinstance(value, dict | list) for value in content.values())
-        return Piece(content, digest, tokens, markable, bare, ttl, _holds_image(content), flat)
-
-    def _tokens(self, block: Any, text: str) -> int:
-        if isinstance(block, str):
-            return self._count(block)
-        if not isinstance(block, Mapping):
-            return 0
-        kind = block.get("type")
-        if block.get("defer_loading"):
-            return 0
-        if kind == "text":
-            return self._count(str(block.get("text", "")))
-        if kind == "image":
-            return IMAGE_TOKENS
-        source = block.get("source")
-        if kind == "document" and isinstance(source, Mapping) and source.get("type") in ("base64", "url", "file"):
-            return DOCUMENT_TOKENS
-        if kind == "tool_result" and isinstance(block.get("content"), list):
-            return 8 + sum(self._tokens(part, "") for part in block["content"])
-        if kind == "tool_result":
-            return 8 + self._count(str(block.get("content") or ""))
-        return self._count(text or written(block))
-
-
-written: Final[Callable[[Any], str]] = json.JSONEncoder(
-    ensure_ascii=False, separators=(",", ":"), allow_nan=False
-).encode
-
-
-def sampled_tokens(text: str) -> int:
-    """``estimate_tokens``, and for a longer text the estimate of its start, middle and end, scaled to its length."""
-    n = len(text)
-    size = next((size for above, size in _SAMPLES if n > above), 0)
-    if not size:
-        return estimate_tokens(text)
-    middle = (n - size) // 2
-    sample = text[:size] + text[middle : middle + size] + text[-size:]
-    return math.ceil(estimate_tokens(sample) * n / len(sample))
+    def _piece(self, content: dict[str, Any], ttl: Ttl | None, *, markable: bool, bare: bool = False) -> Piece:
+        digest = hashlib.sha256(rendered(content)).digest()
+        return Piece(content, digest, block_tokens(content, self._count), markable, bare, ttl)
 
 
 def rendered(content: Any) -> bytes:
@@ -147,9 +139,10 @@ def canonical(value: Any) -> Any:
     if kind is str or kind is int or kind is bool or value is None:
         return value
     if kind is dict or isinstance(value, Mapping):
-        if not all(isinstance(key, str) for key in value):
-            raise InvalidInput(f"request: expected dicts with string keys, got {value!r:.200}")
-        return {key: canonical(value[key]) for key in sorted(value)}
+        for key in value:
+            if not isinstance(key, str):
+                raise InvalidInput(f"request: expected dicts with string keys, got {value!r:.200}")
+        return {key: item if type(item := value[key]) is str else canonical(item) for key in sorted(value)}
     if isinstance(value, list | tuple):
         return [canonical(item) for item in value]
     if isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
@@ -160,18 +153,15 @@ def canonical(value: Any) -> Any:
 
 
 def copied(content: Any) -> Any:
-    """A copy of canonical content to hand out."""
+    """A deep copy of canonical content, to hand out."""
     kind = type(content)
     if kind is dict:
-        return {key: value if type(value) is str else copied(value) for key, value in content.items()}
-    if kind is list:
-        return [copied(item) for item in content]
-    return content
-
-
-def block_copy(piece: Piece) -> dict[str, Any]:
-    """A copy of a piece's content to hand out; most blocks hold nothing deeper than strings."""
-    return piece.content.copy() if piece.flat else copied(piece.content)  # type: ignore[no-any-return]
+        copy = content.copy()
+        for key, value in content.items():
+            if type(value) is dict or type(value) is list:
+                copy[key] = copied(value)
+        return copy
+    return [copied(item) for item in content] if kind is list else content
 
 
 def ttl_of(mark: Any) -> Ttl | None:
@@ -185,13 +175,14 @@ def ttl_of(mark: Any) -> Ttl | None:
 def _without_mark(block: Mapping[str, Any]) -> tuple[dict[str, Any], Ttl | None]:
     """The block's canonical copy without breakpoints, and the caller's; one inside a tool's result counts for the whole."""
     plain: dict[str, Any] = canonical(block)
-    ttl = ttl_of(plain.pop("cache_control", None))
+    ttl = ttl_of(plain.pop("cache_control")) if "cache_control" in plain else None
     for name in ("content", "citations"):
         parts = plain.get(name)
-        for part in parts if isinstance(parts, list) else ():
-            if isinstance(part, dict):
-                inner = ttl_of(part.pop("cache_control", None))
-                ttl = ttl or (inner if name == "content" else None)
+        if type(parts) is list:
+            for part in parts:
+                if type(part) is dict and "cache_control" in part:
+                    inner = ttl_of(part.pop("cache_control"))
+                    ttl = ttl or (inner if name == "content" else None)
     return plain, ttl
 
 
@@ -215,7 +206,9 @@ def _holds_image(block: Mapping[str, Any]) -> bool:
 
 
 def _by_code(caller: Any) -> bool:
-    return isinstance(caller, Mapping) and str(caller.get("type", "")).startswith("code_execution")
+    return (
+        caller is not None and isinstance(caller, Mapping) and str(caller.get("type", "")).startswith("code_execution")
+    )
 
 
 def _by_name(stretch: list[Piece]) -> list[Piece]:

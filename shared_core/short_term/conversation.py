@@ -54,12 +54,8 @@ class Conversation:
         given = [list(tools or ()), listed, list(leading), named]
         if self.head is None or self._raw_head != given:
             read = self._reader
-            led = [
-                piece
-                for message in leading
-                for piece in read.content("messages", message.get("content"), called_by_code=set())
-            ]
-            own = read.content("system", system, called_by_code=set())
+            led = [piece for message in leading for piece in read.system("messages", message.get("content"))]
+            own = read.system("system", system)
             if led and own:
                 own = tuple(replace(piece, bare=False) for piece in own)
             pieces = (*own, *(replace(piece, bare=False) for piece in led))

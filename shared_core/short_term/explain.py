@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from shared_core.errors import InvalidInput
 from shared_core.messages import is_system
-from shared_core.short_term.blocks import Reader, canonical, rendered
+from shared_core.short_term.blocks import canonical, read_content, rendered
 from shared_core.short_term.plan import Plan
 from shared_core.short_term.rules import SETTING_LEVELS, Level
 
@@ -120,20 +120,19 @@ def _request(given: Mapping[str, Any] | Plan) -> Mapping[str, Any]:
 
 def _blocks(request: Mapping[str, Any]) -> Iterator[tuple[Level, str, bytes]]:
     """Every block: its level, its path, its canonical bytes; a message's role belongs to each of its blocks."""
-    reader = Reader(len)
     for i, tool in enumerate(request.get("tools") or ()):
         name = tool.get("name") if isinstance(tool, Mapping) else None
         yield "tools", f"tools[{i}]" + (f" ({name})" if name else ""), rendered(_unmarked(canonical(tool)))
     called: set[str] = set()
-    for i, piece in enumerate(reader.content("system", request.get("system"), called_by_code=called)):
-        yield "system", f"system[{i}]", rendered(piece.content)
+    for i, block in enumerate(read_content("system", request.get("system"), called).blocks):
+        yield "system", f"system[{i}]", rendered(block)
     leading = True
     for i, message in enumerate(request["messages"]):
         leading = leading and is_system(message)
         level: Level = "system" if leading else "messages"
-        for j, piece in enumerate(reader.content("messages", message.get("content"), called_by_code=called)):
+        for j, block in enumerate(read_content("messages", message.get("content"), called).blocks):
             role = "" if leading else str(message.get("role"))
-            yield level, f"messages[{i}].content[{j}]", (role + ":").encode() * bool(role) + rendered(piece.content)
+            yield level, f"messages[{i}].content[{j}]", (role + ":").encode() * bool(role) + rendered(block)
 
 
 def _differs(level: Level, path: str, offset: int, old: bytes, new: bytes, warnings: list[str]) -> Explanation:

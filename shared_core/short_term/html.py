@@ -35,16 +35,16 @@ def plan_html(plan: Plan) -> str:
 
 
 def _strip(plan: Plan) -> str:
-    pieces = plan.parts.pieces()
+    sizes = plan.parts.sizes()
     marks = {mark.position: mark for mark in plan.breakpoints}
-    last, whole = max(marks, default=0), max(sum(piece.tokens for _, piece in pieces), 1)
+    last, whole = max(marks, default=0), max(sum(size for _, size in sizes), 1)
     drawn: list[str] = []
     labels: list[str] = []
     start, done, first = 0.0, 0, 1
-    for position, (level, piece) in enumerate(pieces, 1):
-        done += piece.tokens
+    for position, (level, size) in enumerate(sizes, 1):
+        done += size
         x = _WIDTH * done / whole
-        following = pieces[position][0] if position < len(pieces) else None
+        following = sizes[position][0] if position < len(sizes) else None
         if x - start < _THINNEST and position not in marks and following == level:
             continue
         blocks = f"block {position}" if first == position else f"blocks {first} to {position}"

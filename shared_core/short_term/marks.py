@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 from shared_core.short_term.rules import MOST_BREAKPOINTS, ModelRules, Ttl
 
 _TTLS: Final[tuple[Ttl, Ttl]] = ("1h", "5m")
+_NEVER: Final = float("-inf")
 Marks = tuple[tuple[int, Ttl], ...]
 
 
@@ -47,53 +48,51 @@ def best_marks(
     Boundaries come in order of tokens. O(slots * n^2). Among equals, fewer marks. At most ``slots`` boundaries
     may be forced, with lifetimes that do not grow; otherwise no marks satisfy the rules and ValueError is raised.
     """
-    n = len(boundaries)
-    forced_before = [-1] * (n + 1)
-    for j in range(n):
-        forced_before[j + 1] = j if boundaries[j].forced else forced_before[j]
-    # A state is one more mark: (index, lifetime: 0 for 1h, 1 for 5m); (-1, 0) is no mark yet. From each, the states it
-    # can lead to and what the mark there is worth: the formula's term, on what the two marks enclose.
-    r, writes = rules.read, (rules.write_1h, rules.write_5m)
-    none = ((-1, 0), 0.0, 0.0, 0.0, 0.0)
-    states = [none] + [
-        ((j, k), here.tokens, here.fresh, here.p5 if k else here.p60, writes[k])
-        for j, here in enumerate(boundaries)
-        for k in (0, 1)
-        if here.ttl is None or here.ttl == _TTLS[k]
-    ]
-    ways: dict[tuple[int, int], list[tuple[tuple[int, int], float]]] = {}
-    for at, (state, tokens_before, fresh_before, _, w_before) in enumerate(states):
-        onward = ways[state] = []
-        for there, tokens, fresh, p, w in states[at + 1 :]:
-            j, then = there
-            if j > state[0] and then >= state[1] and forced_before[j] <= state[0]:
-                again = w_before if fresh_before else w
-                gain = (tokens - tokens_before) * ((again - r) * p - w + 1) - (fresh - fresh_before) * (w - 1)
-                onward.append((there, gain))
-    # Each state reached knows the best saving that ends there and the state before it.
-    reached: dict[tuple[int, int], float] = {(-1, 0): 0.0}
-    trail: list[dict[tuple[int, int], tuple[int, int]]] = []
-    best: tuple[float, int, tuple[int, int]] | None = (0.0, 0, (-1, 0)) if forced_before[n] < 0 else None
-    for slot in range(min(slots, n)):
-        further: dict[tuple[int, int], float] = {}
-        come_from: dict[tuple[int, int], tuple[int, int]] = {}
-        for state, saved in reached.items():
-            for there, gain in ways[state]:
-                if there not in further or saved + gain > further[there]:
-                    further[there] = saved + gain
-                    come_from[there] = state
-        trail.append(come_from)
-        for state, saved in further.items():
-            if state[0] >= forced_before[n] and (best is None or saved > best[0]):
-                best = (saved, slot + 1, state)
-        reached = further
-    if best is None:
+    # A state is one more mark: a boundary with a lifetime (0 for 1h, 1 for 5m); state 0 is no mark yet. ``ways[s]`` are the
+    # states that s can follow, with what the mark of s is then worth: the formula's term, on what the two marks enclose.
+    r = rules.read
+    states: list[tuple[int, int, float, float, float]] = [(-1, 0, 0.0, 0.0, 0.0)]
+    ways: list[list[tuple[int, float]]] = [[]]
+    last_forced = -1
+    for j, (tokens, p5, p60, fresh, forced, only) in enumerate(boundaries):
+        before = states[:]
+        for k, p, w in ((0, p60, rules.write_1h), (1, p5, rules.write_5m)):
+            if only is None or only == _TTLS[k]:
+                worth, dear, back = (w - r) * p - w + 1, w - 1, []
+                for s, (i, ttl, tokens_before, fresh_before, w_before) in enumerate(before):
+                    if i >= last_forced and ttl <= k:
+                        per_token = (w_before - r) * p - w + 1 if fresh_before else worth
+                        back.append((s, (tokens - tokens_before) * per_token - (fresh - fresh_before) * dear))
+                states.append((j, k, tokens, fresh, w))
+                ways.append(back)
+        if forced:
+            last_forced = j
+    ends = [s for s, state in enumerate(states) if state[0] >= last_forced]
+    # Each state reached by so many marks knows the best saving that ends there and the state before it.
+    best = [0.0] + [_NEVER] * (len(ways) - 1)
+    layers: list[list[int]] = []
+    saved, found = (0.0, (0, 0)) if last_forced < 0 else (_NEVER, (0, 0))
+    for length in range(1, min(slots, len(boundaries)) + 1):
+        further, came = [_NEVER] * len(ways), [0] * len(ways)
+        for s, back in enumerate(ways):
+            most = _NEVER
+            for source, gain in back:
+                if best[source] + gain > most:
+                    most = best[source] + gain
+                    came[s] = source
+            further[s] = most
+        layers.append(came)
+        for s in ends:
+            if further[s] > saved:
+                saved, found = further[s], (length, s)
+        best = further
+    if saved == _NEVER:
         raise ValueError(f"expected at most {slots} forced boundaries with lifetimes that do not grow")
-    saved, count, state = best
+    length, s = found
     marks: list[tuple[int, Ttl]] = []
-    for come_from in reversed(trail[:count]):
-        marks.append((state[0], _TTLS[state[1]]))
-        state = come_from[state]
+    for came in reversed(layers[:length]):
+        marks.append((states[s][0], _TTLS[states[s][1]]))
+        s = came[s]
     return saved, tuple(reversed(marks))
 
 

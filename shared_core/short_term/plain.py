@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from shared_core.errors import InvalidInput
 from shared_core.messages import Message
-from shared_core.short_term.blocks import Reader, canonical, copied
+from shared_core.short_term.blocks import Reader, canonical, copied, read_content
 from shared_core.short_term.plan import Expected, Parts, Plan
 from shared_core.short_term.rules import ModelRules, is_anthropic
-from shared_core.short_term.tape import Spoken, is_openai
+from shared_core.short_term.tape import is_openai
 
 
 def plain_plan(
@@ -30,7 +31,8 @@ def plain_plan(
     In OpenAI shape a ``system`` that was given becomes the first message, since that API has no such argument.
     """
     called: set[str] = set()
-    spoken = []
+    wires: list[Message] = []
+    sizes: list[int] = []
     messages = [*messages]
     if system is not None and (
         not is_anthropic(model) or any(isinstance(m, Mapping) and is_openai(m) for m in messages)
@@ -40,14 +42,16 @@ def plain_plan(
     for message in messages:
         if not isinstance(message, Mapping):
             raise InvalidInput(f"messages: expected dicts with 'role' and 'content', got {message!r:.200}")
-        extra = canonical({key: value for key, value in message.items() if key not in ("content", "cache_control")})
-        content = message.get("content")
-        if "content" in message and content is None:
-            extra["content"] = None
-        spoken.append(Spoken(extra, reader.content("messages", content, called_by_code=called), content is not None))
-    kept = tuple(reader.tools(tools or ()))
-    own = reader.content("system", system, called_by_code=called)
-    total = sum(piece.tokens for piece in (*kept, *own, *(p for s in spoken for p in s.pieces)))
-    parts = Parts(kept, own, spoken, [s.wire for s in spoken], len(spoken), tools is not None)
+        given = message.get("content")
+        content = read_content("messages", given, called)
+        wire = canonical({key: value for key, value in message.items() if key not in ("content", "cache_control")})
+        if "content" in message:
+            wire["content"] = given if content.bare or given is None else content.blocks
+        wires.append(wire)
+        sizes += reader.tokens(content.blocks)
+    kept, own = tuple(reader.tools(tools or ())), reader.system("system", system)
+    tokens = [*accumulate(sizes, initial=0)]
+    total = sum(piece.tokens for piece in (*kept, *own)) + tokens[-1]
+    parts = Parts(kept, own, wires, [False] * len(wires), tokens, len(wires), len(sizes), tools is not None)
     sent = {name: copied(value) for name, value in settings.items() if name != "cache_control"}
     return Plan(model, scope, session, (), Expected(0, 0, 0, total, float(total), 0.0), rules, (), parts, sent)

@@ -11,9 +11,9 @@ from functools import cached_property
 from typing import Any
 
 from shared_core.messages import Message
-from shared_core.short_term.blocks import Piece, block_copy, copied
+from shared_core.short_term.blocks import Piece, copied
 from shared_core.short_term.rules import Level, ModelRules, Ttl
-from shared_core.short_term.tape import Spoken
+from shared_core.short_term.tape import blocks_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,27 +67,26 @@ class Expected:
 class Parts:
     """The canonical content a plan stands on, shared by the plans of a conversation and never handed out.
 
-    ``log`` and ``wires`` may have grown since; the first ``count`` of each are this plan's. Building a plan copies neither.
+    ``wires`` are the messages as they are sent without breakpoints; where ``plain`` is True, nothing in one is deeper than
+    the strings of its blocks. ``tokens[b]``: tokens of the first b of their blocks. These may have grown since; the first
+    ``count`` messages with their ``blocks`` are this plan's. Building a plan copies none.
     """
 
     tools: tuple[Piece, ...]
     system: tuple[Piece, ...]
-    log: Sequence[Spoken]
     wires: Sequence[Message]
+    plain: Sequence[bool]
+    tokens: Sequence[int]
     count: int
+    blocks: int
     tools_given: bool
 
-    @property
-    def spoken(self) -> Sequence[Spoken]:
-        """The messages of this plan."""
-        return self.log[: self.count]
-
-    def pieces(self) -> list[tuple[Level, Piece]]:
-        """Every block of the prompt in order, with its level."""
+    def sizes(self) -> list[tuple[Level, int]]:
+        """Every block of the prompt in order: its level and its tokens."""
         return [
-            *(("tools", piece) for piece in self.tools),
-            *(("system", piece) for piece in self.system),
-            *(("messages", piece) for spoken in self.spoken for piece in spoken.pieces),
+            *(("tools", piece.tokens) for piece in self.tools),
+            *(("system", piece.tokens) for piece in self.system),
+            *(("messages", self.tokens[b + 1] - self.tokens[b]) for b in range(self.blocks)),
         ]
 
 
@@ -109,14 +108,13 @@ class Plan:
     def request(self) -> dict[str, Any]:
         """The keyword arguments of ``messages.create`` as plain dicts, built on first use, without the caller's objects."""
         shared = self.sendable
+        messages = shared["messages"]
         request: dict[str, Any] = copied({name: value for name, value in shared.items() if name != "messages"})
-        marked = {mark.index for mark in self.breakpoints if mark.level == "messages"}
-        request["messages"] = [
-            copied(shared["messages"][i])
-            if i in marked
-            else spoken.with_content([block_copy(piece) for piece in spoken.pieces])
-            for i, spoken in enumerate(self.parts.spoken)
-        ]
+        copies = [_shallow(wire) if plain else copied(wire) for wire, plain in zip(messages, self.parts.plain)]  # noqa: B905 - the log may have grown
+        for mark in self.breakpoints:
+            if mark.level == "messages" and mark.by != "automatic":
+                copies[mark.index] = copied(messages[mark.index])
+        request["messages"] = copies
         return {name: request[name] for name in shared}
 
     @cached_property
@@ -134,19 +132,18 @@ class Plan:
         request: dict[str, Any] = {"model": self.model}
         if parts.tools_given:
             request["tools"] = [
-                _marked(piece, on.get(("tools", i), _NONE).get(0)) for i, piece in enumerate(parts.tools)
+                _marked(piece.content, on.get(("tools", i), _NONE).get(0)) for i, piece in enumerate(parts.tools)
             ]
         if parts.system:
             ttls = [on.get(("system", i), _NONE).get(0) for i in range(len(parts.system))]
             bare = len(ttls) == 1 and parts.system[0].bare and ttls[0] is None
-            blocks = [_marked(piece, ttl) for piece, ttl in zip(parts.system, ttls, strict=True)]
+            blocks = [_marked(piece.content, ttl) for piece, ttl in zip(parts.system, ttls, strict=True)]
             request["system"] = blocks[0]["text"] if bare else blocks
         messages = list(parts.wires[: parts.count])
         for (level, i), ttls_of in on.items():
             if level == "messages":
-                spoken = parts.log[i]
-                content = [_marked(piece, ttls_of.get(place)) for place, piece in enumerate(spoken.pieces)]
-                messages[i] = spoken.with_content(content, as_list=True)
+                content = [_marked(block, ttls_of.get(place)) for place, block in enumerate(blocks_of(messages[i]))]
+                messages[i] = {**messages[i], "content": content}
         request["messages"] = messages
         return {**request, **self.settings}
 
@@ -159,8 +156,15 @@ class Plan:
 _NONE: dict[int, Ttl] = {}
 
 
-def _marked(piece: Piece, ttl: Ttl | None) -> dict[str, Any]:
+def _marked(block: dict[str, Any], ttl: Ttl | None) -> dict[str, Any]:
     """The block itself, or with a breakpoint a copy of its top."""
-    if ttl is None:
-        return piece.content  # type: ignore[no-any-return]
-    return {**piece.content, "cache_control": {"type": "ephemeral", "ttl": ttl}}
+    return block if ttl is None else {**block, "cache_control": {"type": "ephemeral", "ttl": ttl}}
+
+
+def _shallow(wire: Message) -> Message:
+    """A copy of a message in which nothing is deeper than the strings of its blocks."""
+    message = {**wire}
+    content = wire.get("content")
+    if type(content) is list:
+        message["content"] = [content[0].copy()] if len(content) == 1 else [block.copy() for block in content]
+    return message

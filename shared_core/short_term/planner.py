@@ -88,12 +88,13 @@ class Prompts:
             plain_plan, model=model, messages=listed, system=system, tools=tools, session=session, scope=chosen,
             settings=settings, rules=rules, reader=self._reader,
         )  # fmt: skip
-        if not is_anthropic(model) or any(isinstance(tool, Mapping) and "function" in tool for tool in tools or ()):
+        if not is_anthropic(model) or any(
+            "function" in tool for tool in tools or () if isinstance(tool, dict | Mapping)
+        ):
             return plain()
-        leading = next(
-            (i for i, message in enumerate(listed) if not isinstance(message, Mapping) or not is_system(message)),
-            len(listed),
-        )
+        leading = 0
+        while leading < len(listed) and isinstance(listed[leading], dict | Mapping) and is_system(listed[leading]):
+            leading += 1
         named = session if session is not None else ("first", _opening(listed, leading))
         with self._lock:
             shared = _recent(self._shared, (chosen, model), Shared)
@@ -110,7 +111,9 @@ class Prompts:
             ends = [(mark.tokens, mark.ttl) for mark in marks]
             expected = bill(ends, step.tokens(choice.read), step.tokens(step.blocks), rules, choice.saving)
             tape = talk.tape
-            parts = Parts(head.tools, head.system, tape.spoken, tape.wires, len(tape.spoken), tools is not None)
+            parts = Parts(
+                head.tools, head.system, tape.wires, tape.plain, tape.tokens, len(tape.wires), len(tape), tools is not None
+            )  # fmt: skip
         sent = {name: copied(value) for name, value in settings.items() if name != "cache_control"}
         for mark in marks:
             if mark.by == "automatic":

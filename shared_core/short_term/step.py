@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from shared_core.messages import Message
-from shared_core.short_term.blocks import Piece, ttl_of
+from shared_core.short_term.blocks import ttl_of
 from shared_core.short_term.choice import Candidate, Choice, Entry, choose, falling, settled
 from shared_core.short_term.conversation import Conversation, Shared
 from shared_core.short_term.head import Head
@@ -194,7 +194,7 @@ class Step:
         wanted += [(static + block + 1, ttl) for block, ttl in sorted(self.talk.tape.callers.items())]
         kept: list[tuple[int, Ttl]] = []
         for position, ttl in wanted:
-            if not self._piece(position - 1).markable:
+            if not self._markable(position):
                 notes.append(
                     f"the caller's breakpoint after block {position} was left out: the provider refuses it there"
                 )
@@ -211,7 +211,7 @@ class Step:
         ttl = ttl_of(given)
         if given is None or ttl is None:
             return None
-        position = next((p for p in range(self.blocks, 0, -1) if self._piece(p - 1).markable), 0)
+        position = next((p for p in range(self.blocks, 0, -1) if self._markable(p)), 0)
         if self.tokens(position) < self.rules.min_tokens:
             notes.append("the automatic breakpoint was left out: the prompt is below the model's minimum")
             return None
@@ -229,9 +229,13 @@ class Step:
             while len(self.shared.live) > _MOST_ENTRIES:
                 self.shared.live.popitem(last=False)
 
-    def _piece(self, block: int) -> Piece:
+    def _markable(self, position: int) -> bool:
         static = self.head.blocks
-        return self.head.piece(block) if block < static else self.talk.tape.piece(block - static)
+        return (
+            self.head.piece(position - 1).markable
+            if position <= static
+            else self.talk.tape.markable[position - static - 1]
+        )
 
     def _breakpoint(self, candidate: Candidate, ttl: Ttl, explicit_only: bool) -> Breakpoint:
         here = candidate.boundary
@@ -246,7 +250,7 @@ class Step:
 
     def _in_tool_loop(self) -> bool:
         tape = self.talk.tape
-        return bool(tape) and tape.piece(len(tape) - 1).content.get("type") == "tool_result"
+        return bool(tape) and tape.block(len(tape) - 1).get("type") == "tool_result"
 
 
 def _odds(candidate: Candidate) -> tuple[float, float]:

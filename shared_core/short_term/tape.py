@@ -8,60 +8,42 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from itertools import accumulate, compress, islice
+from operator import ne
+from typing import Any, NamedTuple
 
 from shared_core.errors import InvalidInput
 from shared_core.messages import Message
-from shared_core.short_term.blocks import Piece, Reader, canonical
+from shared_core.short_term.blocks import Content, Reader, canonical, read_content
+from shared_core.short_term.estimates import written
 from shared_core.short_term.rules import Ttl
 
 
-@dataclass(frozen=True, slots=True)
-class Spoken:
-    """One message: its pieces, and its other keys (the role and whatever the API may add), canonical.
+class Spoken(NamedTuple):
+    """One message: ``wire``, what is sent of it, canonical and never handed out, and its content taken apart.
 
-    ``given``: it had content, if only an empty list. ``wire`` is the message made of these, never handed out.
+    ``plain``: its values and its blocks hold nothing but strings.
     """
 
-    extra: dict[str, Any]
-    pieces: tuple[Piece, ...]
-    given: bool = True
-    wire: Message = field(init=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "wire", self.with_content([piece.content for piece in self.pieces]))
-
-    def with_content(self, blocks: list[Any], *, as_list: bool = False) -> Message:
-        """The message with these blocks for content; one that came as a plain string goes as one, unless ``as_list``."""
-        message = dict(self.extra)
-        if self.given:
-            bare = len(blocks) == 1 and self.pieces[0].bare and not as_list
-            message["content"] = blocks[0]["text"] if bare else blocks
-        return message
-
-    def same_as(self, other: Spoken) -> bool:
-        """Whether both are the same bytes to the provider; breakpoints do not matter."""
-        return (
-            len(self.pieces) == len(other.pieces)
-            and all(a.digest == b.digest for a, b in zip(self.pieces, other.pieces, strict=True))
-            and self.extra == other.extra
-        )
+    wire: Message
+    content: Content
+    plain: bool
 
 
 class Tape:
     """The messages of one conversation. Blocks are counted over all of them, from 0.
 
-    ``foreign``: the messages that are in OpenAI shape. Plans keep ``spoken`` and ``wires`` with the length they had:
-    these lists grow in place, and what is cut or changed is a new list.
+    ``wires`` are the messages as they are sent, ``tokens`` the tokens of the first b blocks; ``foreign``: the messages that
+    are in OpenAI shape. Plans keep ``wires``, ``plain`` and ``tokens`` with the length they had: these lists grow in place,
+    and what is cut or changed is a new list.
     """
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._raw: list[Any] = []
         self._called_by_code: set[str] = set()
-        self.spoken: list[Spoken] = []
         self.wires: list[Message] = []
+        self.plain: list[bool] = []
         self.ends: list[int] = []
         self.tokens: list[int] = [0]
         self.markable: list[bool] = []
@@ -74,78 +56,104 @@ class Tape:
 
     def follow(self, messages: list[Message]) -> int:
         """Take over these messages; return how many blocks from the start are the same as before."""
-        i = n = min(len(self._raw), len(messages))
+        n = min(len(self._raw), len(messages))
         known = self._raw if n == len(self._raw) else self._raw[:n]
         if known != (messages if n == len(messages) else messages[:n]):
-            for i in range(n):
-                if self._raw[i] == messages[i]:
-                    continue
-                fresh = self._read(messages[i])
-                if not fresh.same_as(self.spoken[i]):
-                    return self._go_on(messages, i, fresh)
+            for i in compress(range(n), map(ne, known, messages)):
+                fresh = read_message(messages[i], self._called_by_code)
+                same = _blocks_alike(self.wires[i], fresh.wire)
+                if same is not None:
+                    return self._go_on(messages, i, fresh, same)
                 self._put(i, messages[i], fresh)  # only a breakpoint of the caller moved
-            i = n
-        return self._go_on(messages, i, None)
+        return self._go_on(messages, n, None, 0)
 
     def place(self, block: int) -> tuple[int, int]:
         """The message a block belongs to, and its place in it."""
         message = bisect_right(self.ends, block)
         return message, block - (self.ends[message - 1] if message else 0)
 
-    def piece(self, block: int) -> Piece:
+    def block(self, block: int) -> Mapping[str, Any]:
         """The block itself."""
         message, place = self.place(block)
-        return self.spoken[message].pieces[place]
+        return blocks_of(self.wires[message])[place]
 
-    def _go_on(self, messages: Sequence[Message], i: int, fresh: Spoken | None) -> int:
-        """Replace what follows message i; ``fresh`` is message i, already read, if it differs from the known one."""
+    def _go_on(self, messages: Sequence[Message], i: int, fresh: Spoken | None, same: int) -> int:
+        """Replace message i and what follows; ``fresh`` is message i, if it was read, with so many blocks as before."""
         start = self.ends[i - 1] if i else 0
-        same = start
-        if fresh is not None and fresh.extra == self.spoken[i].extra:
-            for new, old in zip(fresh.pieces, self.spoken[i].pieces, strict=False):
-                if new.digest != old.digest:
-                    break
-                same += 1
-        if i < len(self.spoken):
-            self.spoken, self.wires = self.spoken[:i], self.wires[:i]
-            del self._raw[i:], self.ends[i:], self.tokens[start + 1 :], self.markable[start:]
+        read = [] if fresh is None else [fresh]
+        read += [read_message(message, self._called_by_code) for message in messages[i + len(read) :]]
+        sizes = self._reader.tokens([block for spoken in read for block in spoken.content.blocks])
+        if i < len(self.wires):
+            self.wires, self.plain, self.tokens = self.wires[:i], self.plain[:i], self.tokens[: start + 1]
+            del self._raw[i:], self.ends[i:], self.markable[start:]
             self.callers = {block: ttl for block, ttl in self.callers.items() if block < start}
             self.images = [block for block in self.images if block < start]
             self.foreign = [message for message in self.foreign if message < i]
-        for message in messages[i:]:
-            spoken = fresh if fresh is not None else self._read(message)
-            fresh = None
-            if is_openai(message):
-                self.foreign.append(len(self.spoken))
-            self._raw.append(_to_compare(message, spoken.wire))
-            self.spoken.append(spoken)
-            self.wires.append(spoken.wire)
-            for piece in spoken.pieces:
-                if piece.ttl is not None:
-                    self.callers[len(self.markable)] = piece.ttl
-                if piece.image:
-                    self.images.append(len(self.markable))
-                self.markable.append(piece.markable)
-                self.tokens.append(self.tokens[-1] + piece.tokens)
-            self.ends.append(len(self.markable))
-        return same
+        first = start
+        for message, spoken in zip(messages[i:], read, strict=True):
+            content = spoken.content
+            if is_openai(spoken.wire):
+                self.foreign.append(len(self._raw))
+            self._raw.append(_to_compare(message, spoken))
+            if content.ttls:
+                self.callers |= {first + place: ttl for place, ttl in content.ttls.items()}
+            if content.images:
+                self.images += [first + place for place in content.images]
+            self.markable += content.markable
+            first = len(self.markable)
+            self.ends.append(first)
+        self.wires += [spoken.wire for spoken in read]
+        self.plain += [spoken.plain for spoken in read]
+        self.tokens += islice(accumulate(sizes, initial=self.tokens[-1]), 1, None)
+        return start + same
 
     def _put(self, i: int, message: Message, fresh: Spoken) -> None:
         start = self.ends[i - 1] if i else 0
-        self._raw[i] = _to_compare(message, fresh.wire)
-        self.spoken = [*self.spoken[:i], fresh, *self.spoken[i + 1 :]]
+        self._raw[i] = _to_compare(message, fresh)
         self.wires = [*self.wires[:i], fresh.wire, *self.wires[i + 1 :]]
-        for place, piece in enumerate(fresh.pieces):
+        self.plain = [*self.plain[:i], fresh.plain, *self.plain[i + 1 :]]
+        for place in range(len(fresh.content.blocks)):
             self.callers.pop(start + place, None)
-            if piece.ttl is not None:
-                self.callers[start + place] = piece.ttl
+        for place, ttl in fresh.content.ttls.items():
+            self.callers[start + place] = ttl
 
-    def _read(self, message: Any) -> Spoken:
-        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-            raise InvalidInput(f"messages: expected dicts with 'role' and 'content', got {message!r:.200}")
-        extra = canonical({key: value for key, value in message.items() if key != "content"})
-        pieces = self._reader.content("messages", message.get("content"), called_by_code=self._called_by_code)
-        return Spoken(extra, pieces, message.get("content") is not None)
+
+def read_message(message: Any, called_by_code: set[str]) -> Spoken:
+    """A message taken apart; ``called_by_code`` as in ``read_content``."""
+    known = type(message) is dict or isinstance(message, Mapping)
+    if not known or not isinstance(role := message.get("role"), str):
+        raise InvalidInput(f"messages: expected dicts with 'role' and 'content', got {message!r:.200}")
+    given = message.get("content")
+    content = read_content("messages", given, called_by_code)
+    if len(message) == 2 and "content" in message:
+        wire: Message = {"role": role}
+        plain = content.plain
+    else:
+        wire = canonical({key: value for key, value in message.items() if key != "content"})
+        plain = content.plain and all(type(value) is str for value in wire.values())
+    if given is not None:
+        wire["content"] = content.blocks[0]["text"] if content.bare else content.blocks
+    return Spoken(wire, content, plain)
+
+
+def blocks_of(wire: Message) -> list[dict[str, Any]]:
+    """The content of a canonical message as blocks; a string is one."""
+    content = wire.get("content")
+    return [] if content is None else [{"text": content, "type": "text"}] if isinstance(content, str) else content
+
+
+def _blocks_alike(old: Message, new: Message) -> int | None:
+    """How many blocks of two messages are the same from the start; None if to the provider both are the same bytes."""
+    if _beside(old) != _beside(new):
+        return 0
+    ours, theirs = [[written(block) for block in blocks_of(wire)] for wire in (old, new)]
+    if ours == theirs:
+        return None
+    return next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
+
+
+def _beside(wire: Message) -> str:
+    return written({key: value for key, value in wire.items() if key != "content"})
 
 
 def is_openai(message: Mapping[str, Any]) -> bool:
@@ -169,21 +177,23 @@ class _Exactly:
         return other == self._value and (self._kind is not float or repr(other) == repr(self._value))
 
 
-def _to_compare(message: Message, wire: Message) -> Any:
+def _to_compare(message: Message, spoken: Spoken) -> Any:
     """What the same message is known by next time: what is sent of it, if that is equal and holds no numbers, else a copy.
 
     A comparison then touches what is serialised right after it, and the conversation is kept once less.
     """
-    return wire if wire == message and _all_text(wire) else exact(message)
+    wire = spoken.wire
+    return wire if wire == message and (spoken.plain or _all_text(wire)) else exact(message)
 
 
 def _all_text(value: Any) -> bool:
     kind = type(value)
-    if kind is str or value is None:
+    if kind is dict or kind is list:
+        for item in value.values() if kind is dict else value:
+            if type(item) is not str and not _all_text(item):
+                return False
         return True
-    if kind is dict:
-        return all(type(item) is str or _all_text(item) for item in value.values())
-    return kind is list and all(map(_all_text, value))
+    return kind is str or value is None
 
 
 def exact(value: Any) -> Any:
