@@ -104,7 +104,7 @@ def marked(*ends, total=4000):
     """A plan of a prompt estimated at ``total`` tokens, with breakpoints after these (tokens, lifetime)."""
     rules = RULES["claude-sonnet-5"]
     marks = tuple(Breakpoint("messages", 0, i, i + 1, tokens, ttl, 0.9, "tail") for i, (tokens, ttl) in enumerate(ends))
-    parts = Parts((), (), [], [], 0, tools_given=False)
+    parts = Parts((), (), [], [], [0], 0, 0, tools_given=False)
     return Plan(
         "claude-sonnet-5", "ada", "s", marks, Expected(0, 0, 0, total, 0.0, 0.0), rules, (), parts=parts, settings={}
     )
