@@ -27,7 +27,8 @@ def cached_tools(tools: Iterable[BaseTool], memory: TieredMemory, *, scope: Name
 
     Only tools registered with ``memory.tools.register(name, …)`` are cached; the others are executed always and,
     since they may write anything, make cached results of the scope stale. Errors, commands and messages that a
-    tool returns are never kept; a tool with injected arguments only if it was registered with ``key=``.
+    tool returns are never kept, nor is what a person answered to its ``interrupt``; a tool with injected arguments only
+    if it was registered with ``key=``.
     ``scope`` is a string or a function of the run's config, called at each call. The tools given stay as they are.
     """
     tools = one_each(tools)
