@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from langchain_core.tools import BaseTool
@@ -93,20 +93,29 @@ class Owner:
         return str(note["session"]) if note is not None else session_of(self._session, runtime)
 
 
-def writer_of(name: str, runtime: Any) -> str:
+def writer_of(name: str, runtime: Any, *, new: bool = False) -> str:
     """What tells a middleware of this name from those of other agents on the same thread, run after run.
 
-    A run without a checkpointer has no run before it to go back to: it is a writer of its own.
+    A run without a checkpointer has no run before it to go back to: it is a writer of its own. So is the first run of
+    a thread (``new``: its state holds no note yet), since other agents may have a thread of that id and begin with the
+    same message. An agent that is a node is told by its place in the graph.
     """
     try:
-        configurable = get_config().get("configurable") or {}
+        config = get_config()
     except RuntimeError:  # outside a run
-        configurable = {}
-    if configurable.get("__pregel_checkpointer", ...) is None:
+        config = {}
+    if (config.get("configurable") or {}).get("__pregel_checkpointer", ...) is None:
         return uuid.uuid4().hex
     info = getattr(runtime, "execution_info", None)
     places = str(getattr(info, "checkpoint_ns", None) or "").split("|")[:-1]  # the last is the hook's own
+    if new and not places and not goes_back(config):
+        return uuid.uuid4().hex
     return "|".join([name, *(place.partition(":")[0] for place in places)])
+
+
+def goes_back(config: Mapping[str, Any]) -> bool:
+    """Whether a run was told a checkpoint to start from."""
+    return bool((config.get("metadata") or {}).get("checkpoint_id"))
 
 
 def _thread_id(runtime: Any) -> Any:
