@@ -7,6 +7,7 @@ the same. How a tool is cached is said with ``memory.tools.register``; here only
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -78,6 +79,7 @@ def _cached(tool: BaseTool, memory: TieredMemory, scope: Named) -> BaseTool:
 
 def _replace(tool: BaseTool, method: str, fn: Callable[..., Any]) -> None:
     # On the instance, past pydantic: the copy keeps its class, so whoever looks at the type sees the same tool.
+    fn.__doc__ = inspect.getdoc(getattr(tool, method))  # of a base class's method too: a schema may show it
     object.__setattr__(tool, method, fn)
 
 
