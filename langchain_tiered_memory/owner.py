@@ -43,7 +43,7 @@ def scope_of(memory: TieredMemory, scope: Named, *given: Any, fallback: str | No
     ScopeRequired: a request without a user must not read the default user's memory.
     """
     if callable(scope):
-        found = scope(*given)
+        found = _at_once("scope", scope(*given))
         if found is None:
             raise ScopeRequired("scope: expected the scope= function to return a string, got None; whose memory is it?")
         return memory.scope_of(found)
@@ -60,17 +60,29 @@ def check_session(session: object) -> None:
 
 def session_of(session: Named, runtime: Any) -> str:
     """The conversation of a run: as given, else the thread id; a run without a thread is a conversation of its own."""
-    found: Any = session(runtime) if callable(session) else session
+    found: Any = _at_once("session", session(runtime)) if callable(session) else session
+    if found is None:
+        found = _thread_id(runtime)
+    return uuid.uuid4().hex if found is None else str(found)
+
+
+def _at_once(what: str, found: Any) -> Any:
     if inspect.isawaitable(found):
         if inspect.iscoroutine(found):
             found.close()
         raise InvalidInput(
-            f"session: expected the session= function to return a string, got {type(found).__name__}; "
+            f"{what}: expected the {what}= function to return a string, got {type(found).__name__}; "
             "write def instead of async def"
         )
-    if found is None:
-        found = _thread_id(runtime)
-    return uuid.uuid4().hex if found is None else str(found)
+    return found
+
+
+def _name(middleware: Any) -> str:
+    return str(middleware._name)  # noqa: SLF001
+
+
+given_name = property(_name, doc="The name the agent knows it by; two of one name are refused by ``create_agent``.")
+"""The ``name`` of every middleware here."""
 
 
 class Owner:

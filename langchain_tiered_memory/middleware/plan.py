@@ -17,7 +17,7 @@ from typing import Any
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 
 from langchain_tiered_memory import convert, turn_note, views, wrapped
-from langchain_tiered_memory.owner import Named, Owner, check_session
+from langchain_tiered_memory.owner import Named, Owner, check_session, given_name
 from langchain_tiered_memory.turn_note import TieredMemoryState
 from shared_core import TieredMemory, check_memory, open_again
 from shared_core.short_term import Plan, is_anthropic
@@ -49,11 +49,7 @@ class TieredPromptPlanMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         self._told = False
         self.counts: Counter[str] = Counter()
 
-    @property
-    def name(self) -> str:
-        """The name the agent knows it by."""
-        return self._name
-
+    name = given_name
     __reduce__ = open_again
 
     def wrap_model_call(

@@ -21,7 +21,7 @@ from langgraph.types import Command
 
 from langchain_tiered_memory import blocks, branches, convert, turn_note
 from langchain_tiered_memory.blocks import Entry
-from langchain_tiered_memory.owner import Named, check_session, scope_of, session_of, writer_of
+from langchain_tiered_memory.owner import Named, check_session, given_name, scope_of, session_of, writer_of
 from langchain_tiered_memory.turn_note import TieredMemoryState
 from shared_core import InvalidInput, TieredMemory, check_memory, open_again
 
@@ -77,11 +77,7 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         self._held: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
         self.counts: Counter[str] = Counter()
 
-    @property
-    def name(self) -> str:
-        """The name the agent knows it by; two of one name are refused by ``create_agent``."""
-        return self._name
-
+    name = given_name
     __reduce__ = open_again
 
     # The turn begins: recall once

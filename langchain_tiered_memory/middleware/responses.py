@@ -18,7 +18,7 @@ from langchain_core.language_models import BaseChatModel
 
 from langchain_tiered_memory import views, wrapped
 from langchain_tiered_memory.llm_cache import TieredLLMCache
-from langchain_tiered_memory.owner import Named, Owner
+from langchain_tiered_memory.owner import Named, Owner, given_name
 from langchain_tiered_memory.turn_note import TieredMemoryState
 from shared_core import TieredMemory, check_memory, open_again
 
@@ -52,11 +52,7 @@ class TieredResponseCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]
         self._told = False
         self.counts: Counter[str] = Counter()
 
-    @property
-    def name(self) -> str:
-        """The name the agent knows it by."""
-        return self._name
-
+    name = given_name
     __reduce__ = open_again
 
     def wrap_model_call(

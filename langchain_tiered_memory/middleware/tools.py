@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool
 from langgraph.types import Command
 
 from langchain_tiered_memory import calls, convert
-from langchain_tiered_memory.owner import Named, Owner, one_each
+from langchain_tiered_memory.owner import Named, Owner, given_name, one_each
 from langchain_tiered_memory.turn_note import TieredMemoryState
 from shared_core import InvalidInput, TieredMemory, check_memory, open_again
 
@@ -56,11 +56,7 @@ class TieredToolCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             if memory.tools.policy(called) is None:
                 memory.tools.register(called)
 
-    @property
-    def name(self) -> str:
-        """The name the agent knows it by."""
-        return self._name
-
+    name = given_name
     __reduce__ = open_again
 
     def wrap_model_call(
