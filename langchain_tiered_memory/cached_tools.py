@@ -7,6 +7,7 @@ the same. How a tool is cached is said with ``memory.tools.register``; here only
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -27,7 +28,8 @@ def cached_tools(tools: Iterable[BaseTool], memory: TieredMemory, *, scope: Name
 
     Only tools registered with ``memory.tools.register(name, …)`` are cached; the others are executed always and,
     since they may write anything, make cached results of the scope stale. Errors, commands and messages that a
-    tool returns are never kept; a tool with injected arguments only if it was registered with ``key=``.
+    tool returns are never kept, nor is what a person answered to its ``interrupt``; a tool with injected arguments only
+    if it was registered with ``key=``.
     ``scope`` is a string or a function of the run's config, called at each call. The tools given stay as they are.
     """
     tools = one_each(tools)
@@ -77,6 +79,7 @@ def _cached(tool: BaseTool, memory: TieredMemory, scope: Named) -> BaseTool:
 
 def _replace(tool: BaseTool, method: str, fn: Callable[..., Any]) -> None:
     # On the instance, past pydantic: the copy keeps its class, so whoever looks at the type sees the same tool.
+    fn.__doc__ = inspect.getdoc(getattr(tool, method))  # of a base class's method too: a schema may show it
     object.__setattr__(tool, method, fn)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from langchain_core.tools import BaseTool
+from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 
 from langchain_tiered_memory.injected import injected_arguments
@@ -29,10 +31,20 @@ class Apart:
         raise TypeError("a result that belongs to one run cannot be copied")
 
 
-def may_share(memory: TieredMemory, name: str, tool: BaseTool | None) -> bool:
-    """Whether the arguments tell the result: a tool with injected ones depends on more, unless a ``key=`` says what."""
+def may_share(memory: TieredMemory, name: str, tool: BaseTool | None, counts: Counter[str] | None = None) -> bool:
+    """Whether the arguments tell the result, or else nothing is kept anyway.
+
+    They do not where a tool with injected ones depends on more, unless a ``key=`` says what, nor where a person's
+    answer to an interrupt goes into it: that is counted (``answers_not_kept``).
+    """
     policy = memory.tools.policy(name)
-    if policy is None or not policy.cacheable or policy.key is not None or tool is None:
+    if policy is None or not policy.kept:
+        return True
+    if _is_answered():
+        if counts is not None:
+            counts["answers_not_kept"] += 1
+        return False
+    if policy.key is not None or tool is None:
         return True
     injected = injected_arguments(tool)
     if injected:
@@ -42,6 +54,18 @@ def may_share(memory: TieredMemory, name: str, tool: BaseTool | None) -> bool:
             name, ", ".join(sorted(injected)),
         )  # fmt: skip
     return not injected
+
+
+def _is_answered() -> bool:
+    """Whether this step of a graph was interrupted and goes on now with an answer, for itself or for a graph in it."""
+    try:
+        told = get_config().get("configurable") or {}
+    except RuntimeError:  # outside a graph
+        return False
+    if not told.get("__pregel_resuming"):
+        return False
+    pad = told.get("__pregel_scratchpad")
+    return bool(told.get("__pregel_resume_map") or (pad and (pad.resume or pad.get_null_resume(False) is not None)))
 
 
 def run(memory: TieredMemory, name: str, args: Mapping[str, Any], fn: Callable[[], Any], *, scope: str) -> Any:

@@ -134,4 +134,6 @@ class TieredChainMemory(BaseMemory):
 
 
 def _said(message: BaseMessage) -> bool:
-    return isinstance(message, HumanMessage | AIMessage) and bool(message.text)
+    """Whether it is a person's or the model's, an empty one too; not a bare call of tools, which says nothing."""
+    called = isinstance(message, AIMessage) and bool(message.tool_calls)
+    return isinstance(message, HumanMessage | AIMessage) and (bool(message.text) or not called)

@@ -41,6 +41,7 @@ class TieredChatMessageHistory(BaseChatMessageHistory):
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Append the messages, all or none; what other runs appended stays."""
+        messages = list(messages)
         try:
             self._context().extend([convert.logged(message) for message in messages])
         except Exception:
@@ -59,7 +60,7 @@ class TieredChatMessageHistory(BaseChatMessageHistory):
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """``add_messages`` off the event loop."""
-        await asyncio.to_thread(self.add_messages, messages)
+        await asyncio.to_thread(self.add_messages, list(messages))
 
     async def aclear(self) -> None:
         """``clear`` off the event loop."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from langchain_core.tools import BaseTool
@@ -43,7 +43,7 @@ def scope_of(memory: TieredMemory, scope: Named, *given: Any, fallback: str | No
     ScopeRequired: a request without a user must not read the default user's memory.
     """
     if callable(scope):
-        found = scope(*given)
+        found = _at_once("scope", scope(*given))
         if found is None:
             raise ScopeRequired("scope: expected the scope= function to return a string, got None; whose memory is it?")
         return memory.scope_of(found)
@@ -60,17 +60,29 @@ def check_session(session: object) -> None:
 
 def session_of(session: Named, runtime: Any) -> str:
     """The conversation of a run: as given, else the thread id; a run without a thread is a conversation of its own."""
-    found: Any = session(runtime) if callable(session) else session
+    found: Any = _at_once("session", session(runtime)) if callable(session) else session
+    if found is None:
+        found = _thread_id(runtime)
+    return uuid.uuid4().hex if found is None else str(found)
+
+
+def _at_once(what: str, found: Any) -> Any:
     if inspect.isawaitable(found):
         if inspect.iscoroutine(found):
             found.close()
         raise InvalidInput(
-            f"session: expected the session= function to return a string, got {type(found).__name__}; "
+            f"{what}: expected the {what}= function to return a string, got {type(found).__name__}; "
             "write def instead of async def"
         )
-    if found is None:
-        found = _thread_id(runtime)
-    return uuid.uuid4().hex if found is None else str(found)
+    return found
+
+
+def _name(middleware: Any) -> str:
+    return str(middleware._name)  # noqa: SLF001
+
+
+given_name = property(_name, doc="The name the agent knows it by; two of one name are refused by ``create_agent``.")
+"""The ``name`` of every middleware here."""
 
 
 class Owner:
@@ -93,20 +105,29 @@ class Owner:
         return str(note["session"]) if note is not None else session_of(self._session, runtime)
 
 
-def writer_of(name: str, runtime: Any) -> str:
+def writer_of(name: str, runtime: Any, *, new: bool = False) -> str:
     """What tells a middleware of this name from those of other agents on the same thread, run after run.
 
-    A run without a checkpointer has no run before it to go back to: it is a writer of its own.
+    A run without a checkpointer has no run before it to go back to: it is a writer of its own. So is the first run of
+    a thread (``new``: its state holds no note yet), since other agents may have a thread of that id and begin with the
+    same message. An agent that is a node is told by its place in the graph.
     """
     try:
-        configurable = get_config().get("configurable") or {}
+        config = get_config()
     except RuntimeError:  # outside a run
-        configurable = {}
-    if configurable.get("__pregel_checkpointer", ...) is None:
+        config = {}
+    if (config.get("configurable") or {}).get("__pregel_checkpointer", ...) is None:
         return uuid.uuid4().hex
     info = getattr(runtime, "execution_info", None)
     places = str(getattr(info, "checkpoint_ns", None) or "").split("|")[:-1]  # the last is the hook's own
+    if new and not places and not goes_back(config):
+        return uuid.uuid4().hex
     return "|".join([name, *(place.partition(":")[0] for place in places)])
+
+
+def goes_back(config: Mapping[str, Any]) -> bool:
+    """Whether a run was told a checkpoint to start from."""
+    return bool((config.get("metadata") or {}).get("checkpoint_id"))
 
 
 def _thread_id(runtime: Any) -> Any:

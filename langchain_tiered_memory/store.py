@@ -147,13 +147,16 @@ class TieredStore(BaseStore):
             self._memory.storage.blobs.delete(scope, place, [op.key], durable=True)
             return
         self._write(scope, op.namespace, {op.key: record}, now)
-        texts = [] if op.index is False else items.texts(record.value, self._fields if op.index is None else op.index)
-        if not texts:
+        if op.index is False:
+            return
+        most = self._memory.settings.max_text_bytes
+        text = items.text(record.value, self._fields if op.index is None else op.index, most_bytes=most)
+        if not text:
             return
         tags = [items.tag(op.namespace[:i]) for i in range(len(op.namespace) + 1)]
         while True:
-            try:
-                self._memory.remember("\n".join(texts), id=name, scope=self._beside(scope), role="item", tags=tags)
+            try:  # pinned: the budget is for memories, and an item is there until it is deleted
+                self._memory.remember(text, id=name, scope=self._beside(scope), role="item", tags=tags, pinned=True)
             except DuplicateId:  # another put of the same key came between: the later one's text stays
                 self._memory.long_term.forget(name, scope=self._beside(scope))
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -123,8 +123,13 @@ def _compared(have: Any, operator: str, operand: Any) -> bool:
         return bool(have != operand)
     if operator not in _COMPARE:
         raise InvalidInput(f"filter: expected $eq, $ne, {', '.join(_COMPARE)}, got {operator!r}")
+    compare: Callable[[Any, Any], Any] = _COMPARE[operator]
     try:
-        return bool(_COMPARE[operator](have, operand))
+        return bool(compare(float(have), float(operand)))  # as the reference does: "10" is above 9
+    except (TypeError, ValueError, OverflowError):
+        pass
+    try:
+        return bool(compare(have, operand))
     except TypeError:  # a missing field, or one of another type, is neither above nor below
         return False
 
@@ -142,7 +147,12 @@ def _one_fits(namespace: tuple[str, ...], condition: MatchCondition) -> bool:
     return all(want in ("*", have) for have, want in zip(part, condition.path, strict=True))
 
 
-def texts(value: Mapping[str, Any], paths: Sequence[str]) -> list[str]:
-    """What an item says at these paths; "$" is the whole value."""
+def text(value: Mapping[str, Any], paths: Sequence[str], *, most_bytes: int) -> str:
+    """What an item says at these paths, one a line; "$" is the whole value. "" if it says nothing.
+
+    It is only searched, never shown: what a search cannot take (half a character, text beyond ``most_bytes`` in UTF-8)
+    is left out of it, and must not keep the item from being stored.
+    """
     found = [text for path in paths for text in get_text_at_path(value, path if path == "$" else tokenize_path(path))]
-    return [text for text in found if isinstance(text, str) and text.strip()]
+    said = "\n".join(text for text in found if isinstance(text, str) and text.strip())
+    return said.encode("utf-8", "replace")[:most_bytes].decode("utf-8", "ignore").strip()

@@ -20,6 +20,7 @@ from shared_core import Turn
 from shared_core.mid_term.context import ROOT
 
 _KEY = "tiered_memory"
+_PLACE = ("scope", "session", "message", "writer", "head")
 
 
 def _merged(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
@@ -37,9 +38,9 @@ class Opening:
     """The start of a turn: whose it is, the user's newest message, and what the prompt shows already.
 
     ``shown`` are texts, ``ids`` the ids of all messages, ``head`` where the log stood when the thread was last here,
-    ``writer`` the key under which the thread logs, ``since`` the message from which on nothing is logged yet (an
-    earlier one where the turn before never came to its end), ``earlier`` the entries of earlier turns that requests still have to
-    show (``blocks.py``).
+    ``writer`` the key under which the thread logs, ``leaves`` the key of a branch that it is not on any more, ``since``
+    the message from which on nothing is logged yet (an earlier one where the turn before never came to its end),
+    ``earlier`` the entries of earlier turns that requests still have to show (``blocks.py``).
     """
 
     scope: str
@@ -52,6 +53,24 @@ class Opening:
     writer: str
     since: str
     earlier: tuple[dict[str, Any], ...] = ()
+    leaves: str | None = None
+
+    @property
+    def moves(self) -> list[tuple[str, str | None]]:
+        """Who goes back or on, and where to: (writer, head)."""
+        return [(self.writer, self.head), *([(self.leaves, ROOT)] if self.leaves is not None else [])]
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """The note at the end of the branch that is left, and that of the turn after which the run goes on; None if none.
+
+    The second is looked for in a node's agent alone, and tells whose that turn was and where its log stood.
+    """
+
+    note: Mapping[str, Any] | None
+    stood: Mapping[str, Any] | None = None
+    is_node: bool = False
 
 
 def note_of(state: Any, name: str) -> dict[str, Any] | None:
@@ -84,20 +103,26 @@ def opened(
     scope: str,
     session: str,
     writer: str,
-    left: Mapping[str, Any] | None = None,
+    left: Left | None = None,
 ) -> Opening:
     """The opening of a turn about this message; ``known`` is the note of the turn before.
 
     Several agents may share a session. What tells this one's messages is ``writer`` and the message that the state
-    began with: also where it is taken up from before its first turn had ended, and has no note yet. ``left`` is the
-    note of a branch that was left by going back to before that message: its key goes on, from the beginning.
+    began with: also where it is taken up from before its first turn had ended, and has no note yet. ``left`` tells of a
+    branch that was left by going back to where the state has no note. A thread's key goes on, from the beginning;
+    in an agent that is a node, each branch has its own.
     """
+    note = None if left is None else left.note
+    if left is not None and left.is_node:
+        known = None if left.stood is None else {k: left.stood[k] for k in _PLACE if k in left.stood}
     begins = known is None and not any(isinstance(m, AIMessage) for m in state["messages"])
-    keyed = left if known is None else known
+    keyed = known if known is not None or (left is not None and left.is_node) else note
     first = state["messages"][0]
     began = _hash(f"{writer}\0{first.id}\0{first.text}")
     same = known is not None and _is_of(known, scope, session)
     ids = ids_of(state["messages"])
+    key = keyed.get("writer", began) if keyed is not None and _is_of(keyed, scope, session) else began
+    other = note.get("writer") if note is not None and _is_of(note, scope, session) else None
     unlogged = known.get("since") if known is not None and same else None
     return Opening(
         scope=scope,
@@ -107,7 +132,8 @@ def opened(
         shown=tuple(m.text for m in state["messages"] if isinstance(m, HumanMessage | AIMessage)),
         ids=ids,
         head=ROOT if begins else known.get("head") if known is not None and same else None,
-        writer=keyed.get("writer", began) if keyed is not None and _is_of(keyed, scope, session) else began,
+        writer=key,
+        leaves=None if other == key else other,
         since=unlogged if unlogged in ids else message.id or "",
         earlier=() if known is None else blocks.carried(known, state["messages"], message.id, same=same),
     )

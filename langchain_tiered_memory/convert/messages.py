@@ -11,20 +11,41 @@ from langchain_core.messages import (
     AIMessageChunk,
     BaseMessage,
     ChatMessage,
+    ChatMessageChunk,
     FunctionMessage,
+    FunctionMessageChunk,
     HumanMessage,
+    HumanMessageChunk,
     SystemMessage,
+    SystemMessageChunk,
     ToolCall,
     ToolMessage,
+    ToolMessageChunk,
 )
 
 from shared_core import InvalidInput
 
-_ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "system": "system", "tool": "tool"}
+_ROLES = {
+    "human": "user", "HumanMessageChunk": "user", "ai": "assistant", "AIMessageChunk": "assistant", "system": "system",
+    "SystemMessageChunk": "system", "tool": "tool", "ToolMessageChunk": "tool",
+}  # fmt: skip
 CALL_BLOCKS = ("tool_use", "tool_call", "tool_call_chunk", "input_json_delta")
 _MESSAGES: dict[str, type[BaseMessage]] = {
     kind.__name__: kind
-    for kind in (AIMessage, AIMessageChunk, HumanMessage, SystemMessage, ToolMessage, FunctionMessage, ChatMessage)
+    for kind in (
+        AIMessage,
+        AIMessageChunk,
+        HumanMessage,
+        HumanMessageChunk,
+        SystemMessage,
+        SystemMessageChunk,
+        ToolMessage,
+        ToolMessageChunk,
+        FunctionMessage,
+        FunctionMessageChunk,
+        ChatMessage,
+        ChatMessageChunk,
+    )
 }
 
 
@@ -79,8 +100,16 @@ def message(said: Mapping[str, Any]) -> BaseMessage:
 
 
 def logged(said: BaseMessage) -> dict[str, Any]:
-    """The plain dict of a message, and beside it the message itself, so that ``verbatim`` gives it back whole."""
-    return {**plain(said), "langchain": jsonable(pack_message(said))}
+    """The plain dict of a message, and beside it the message itself, so that ``verbatim`` gives it back whole.
+
+    One of a class of the user's own comes back as the class of LangChain's that it is made of, as from every history.
+    InvalidInput for what is no message.
+    """
+    if not isinstance(said, BaseMessage):
+        raise InvalidInput(f"messages: expected LangChain messages, got {said!r:.80}; write [HumanMessage(…)]")
+    kind = next((kind.__name__ for kind in type(said).__mro__ if _MESSAGES.get(kind.__name__) is kind), None)
+    packed = pack_message(said) if kind is None else {"kind": kind, "fields": said.model_dump()}
+    return {**plain(said), "langchain": jsonable(packed)}
 
 
 def verbatim(said: Mapping[str, Any]) -> BaseMessage:

@@ -19,7 +19,7 @@ from langchain_tiered_memory.middleware.recall import TieredRecallMiddleware
 from langchain_tiered_memory.middleware.responses import TieredResponseCacheMiddleware
 from langchain_tiered_memory.middleware.tools import TieredToolCacheMiddleware
 from langchain_tiered_memory.middleware.window import TieredWindowMiddleware
-from langchain_tiered_memory.owner import Named
+from langchain_tiered_memory.owner import Named, given_name
 from langchain_tiered_memory.turn_note import TieredMemoryState
 from shared_core import TieredMemory, arguments, open_again
 
@@ -86,11 +86,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         for part in self._parts:
             part.counts = self.counts
 
-    @property
-    def name(self) -> str:
-        """The name the agent knows it by; two of one name are refused by ``create_agent``."""
-        return self._name
-
+    name = given_name
     __reduce__ = open_again
 
     def before_agent(self, state: TieredMemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:

@@ -2,8 +2,8 @@
 
 A plan is made of the very request that would be sent: the model of each call is seen through a subclass that hands
 LangChain's finished payload to the planner and sends what comes back. So every breakpoint counts, whoever put it
-there and in whatever order the middlewares stand. Known are ``ChatAnthropic`` and what is derived from it; any other
-model's request is passed on as it came.
+there and in whatever order the middlewares stand. Known are ``ChatAnthropic`` and what is derived from it, also
+inside ``bind``, ``with_retry`` and ``with_fallbacks``; any other model's request is passed on as it came.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 
-from langchain_tiered_memory import convert, turn_note, views
-from langchain_tiered_memory.owner import Named, Owner, check_session
+from langchain_tiered_memory import convert, turn_note, views, wrapped
+from langchain_tiered_memory.owner import Named, Owner, check_session, given_name
 from langchain_tiered_memory.turn_note import TieredMemoryState
 from shared_core import TieredMemory, check_memory, open_again
 from shared_core.short_term import Plan, is_anthropic
@@ -49,11 +49,7 @@ class TieredPromptPlanMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         self._told = False
         self.counts: Counter[str] = Counter()
 
-    @property
-    def name(self) -> str:
-        """The name the agent knows it by."""
-        return self._name
-
+    name = given_name
     __reduce__ = open_again
 
     def wrap_model_call(
@@ -69,19 +65,22 @@ class TieredPromptPlanMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         return await handler(self._planning(request))
 
     def _planning(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        model: Any = request.model
+        given: Any = request.model
+        planned = wrapped.each_model(given, partial(self._seen, request))
+        return request if planned is given else request.override(model=planned)
+
+    def _seen(self, request: ModelRequest[Any], model: Any) -> Any:
         if not is_chat_anthropic(model) or hasattr(model, _CALL):  # planned by another one of us already
-            return request
+            return model
         scope = self._owner.scope(request.state, request.runtime)
         session = self._owner.session(request.state, request.runtime)
         call = _Call(self, scope, session, turn_note.digests(request.state))
         try:
             kind: Any = type(model)
-            planned = views.view(model, _planned(kind), _CALL, call)
+            return views.view(model, _planned(kind), _CALL, call)
         except Exception as error:  # noqa: BLE001  planning saves money; it must not cost the answer
             self.failed(error)
-            return request
-        return request.override(model=planned)
+            return model
 
     def plan(self, call: _Call, payload: Mapping[str, Any]) -> Plan:
         """The plan of a finished payload."""

@@ -21,7 +21,7 @@ from langgraph.types import Command
 
 from langchain_tiered_memory import blocks, branches, convert, turn_note
 from langchain_tiered_memory.blocks import Entry
-from langchain_tiered_memory.owner import Named, check_session, scope_of, session_of, writer_of
+from langchain_tiered_memory.owner import Named, check_session, given_name, scope_of, session_of, writer_of
 from langchain_tiered_memory.turn_note import TieredMemoryState
 from shared_core import InvalidInput, TieredMemory, check_memory, open_again
 
@@ -77,50 +77,48 @@ class TieredRecallMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         self._held: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
         self.counts: Counter[str] = Counter()
 
-    @property
-    def name(self) -> str:
-        """The name the agent knows it by; two of one name are refused by ``create_agent``."""
-        return self._name
-
+    name = given_name
     __reduce__ = open_again
 
     # The turn begins: recall once
 
     def before_agent(self, state: TieredMemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Recall for the user's newest message; keep the ids of what came."""
-        left = branches.left(self._name) if self._follows and self._note(state) is None else None
+        left = branches.left(self._name, state["messages"]) if self._follows and self._note(state) is None else None
         opening = self._opening(state, runtime, left)
         if opening is None:
             return None
         self._hold(state, opening)
         turns, where = self._memory.turns, {"session": opening.session, "scope": opening.scope}
-        if self._follows:
-            turns.rejoin(opening.ids, head=opening.head, writer=opening.writer, **where)
+        for writer, head in opening.moves if self._follows else ():
+            turns.rejoin(opening.ids, head=head, writer=writer, **where)
         turn = turns.begin(opening.query, shown_texts=opening.shown, **where) if opening.query.strip() else None
         return turn_note.noted(state, self._name, turn_note.note(opening, turn, remember=self._remember))
 
     async def abefore_agent(self, state: TieredMemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """``before_agent`` off the event loop."""
-        left = await branches.aleft(self._name) if self._follows and self._note(state) is None else None
+        left = (
+            await branches.aleft(self._name, state["messages"]) if self._follows and self._note(state) is None else None
+        )
         opening = self._opening(state, runtime, left)
         if opening is None:
             return None
         self._hold(state, opening)
         turns, where = self._memory.turns, {"session": opening.session, "scope": opening.scope}
-        if self._follows:
-            await turns.arejoin(opening.ids, head=opening.head, writer=opening.writer, **where)
+        for writer, head in opening.moves if self._follows else ():
+            await turns.arejoin(opening.ids, head=head, writer=writer, **where)
         turn = await turns.abegin(opening.query, shown_texts=opening.shown, **where) if opening.query.strip() else None
         return turn_note.noted(state, self._name, turn_note.note(opening, turn, remember=self._remember))
 
     def _opening(
-        self, state: TieredMemoryState, runtime: Runtime[Any], left: Mapping[str, Any] | None
+        self, state: TieredMemoryState, runtime: Runtime[Any], left: turn_note.Left | None
     ) -> turn_note.Opening | None:
         """None when there is nothing new to answer: the turn goes on with what it recalled."""
         scope = scope_of(self._memory, self._scope, runtime)
         message, known = turn_note.newest_message(state), self._note(state)
         if message is None or (known is not None and turn_note.is_about(known, message, scope)):
             return None
-        session, writer = session_of(self._session, runtime), writer_of(self._name, runtime)
+        session, writer = session_of(self._session, runtime), writer_of(self._name, runtime, new=known is None)
         return turn_note.opened(state, message, known, scope, session, writer, left)
 
     def _note(self, state: Any) -> dict[str, Any] | None:

@@ -10,15 +10,15 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.language_models import BaseChatModel
 
-from langchain_tiered_memory import views
+from langchain_tiered_memory import views, wrapped
 from langchain_tiered_memory.llm_cache import TieredLLMCache
-from langchain_tiered_memory.owner import Named, Owner
+from langchain_tiered_memory.owner import Named, Owner, given_name
 from langchain_tiered_memory.turn_note import TieredMemoryState
 from shared_core import TieredMemory, check_memory, open_again
 
@@ -37,8 +37,9 @@ class TieredResponseCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]
     None is the memory's default. A cache of the model's own is not asked. Failures are counted in ``counts``
     (``lookup_failures``, ``update_failures``); the model answers then. A model class of your own that is not serialisable
     is told by its class, ``model``, ``temperature`` and ``max_tokens``, and what its ``_identifying_params`` name: name
-    there whatever else changes its answers. A model that is no chat model
-    (``init_chat_model`` with configurable fields) is asked always, and the log says so once.
+    there whatever else changes its answers. Models inside ``bind``, ``with_retry`` and ``with_fallbacks`` are seen, each
+    by itself. What is no chat model (``init_chat_model`` with configurable fields, a sequence) is asked always: counted
+    (``models_not_cached``), and the log says so once.
     """
 
     state_schema = TieredMemoryState
@@ -51,11 +52,7 @@ class TieredResponseCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]
         self._told = False
         self.counts: Counter[str] = Counter()
 
-    @property
-    def name(self) -> str:
-        """The name the agent knows it by."""
-        return self._name
-
+    name = given_name
     __reduce__ = open_again
 
     def wrap_model_call(
@@ -71,21 +68,25 @@ class TieredResponseCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]
         return await handler(self._cached(request))
 
     def _cached(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        given: Any = request.model
-        if not isinstance(given, BaseChatModel):
-            if not self._told:
-                self._told = True
-                _log.warning("responses are not cached: expected a chat model, got %s", type(given).__name__)
-            return request
         cache = TieredLLMCache(self._memory, scope=self._owner.scope(request.state, request.runtime))
         cache.counts = self.counts
+        given: Any = request.model
+        asking = wrapped.each_model(given, partial(self._asking_first, cache))
+        return request if asking is given else request.override(model=asking)
+
+    def _asking_first(self, cache: TieredLLMCache, model: Any) -> Any:
+        if not isinstance(model, BaseChatModel):
+            self.counts["models_not_cached"] += 1
+            if not self._told:
+                self._told = True
+                _log.warning("responses are not cached: expected a chat model, got %s", type(model).__name__)
+            return model
         try:
-            asking = views.view(given, _asking(type(given)), _CACHE, cache)
+            return views.view(model, _asking(type(model)), _CACHE, cache)
         except Exception as error:  # noqa: BLE001  a model whose class cannot be derived from answers itself
             self.counts["lookup_failures"] += 1
-            _log.warning("responses are not cached: %s cannot be seen through a subclass: %s", type(given), error)
-            return request
-        return request.override(model=asking)
+            _log.warning("responses are not cached: %s cannot be seen through a subclass: %s", type(model), error)
+            return model
 
 
 @lru_cache(maxsize=32)

@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool
 from langgraph.types import Command
 
 from langchain_tiered_memory import calls, convert
-from langchain_tiered_memory.owner import Named, Owner, one_each
+from langchain_tiered_memory.owner import Named, Owner, given_name, one_each
 from langchain_tiered_memory.turn_note import TieredMemoryState
 from shared_core import InvalidInput, TieredMemory, check_memory, open_again
 
@@ -27,7 +27,8 @@ class TieredToolCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     ``tools``: names (or tools) whose results are cached; those not registered with ``memory.tools`` yet are
     registered with its defaults. Every other tool is executed always and, unless it is registered as harmless
     (``cacheable=False, writes=[]``), makes the cached results of the scope stale. ``scope``: a string, or a
-    function of the runtime, called at each tool call; None is the memory's default.
+    function of the runtime, called at each tool call; None is the memory's default. A tool that asks a person
+    (``interrupt``) is executed with the answer, which is not kept: counted in ``counts`` (``answers_not_kept``).
     """
 
     state_schema = TieredMemoryState
@@ -55,11 +56,7 @@ class TieredToolCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             if memory.tools.policy(called) is None:
                 memory.tools.register(called)
 
-    @property
-    def name(self) -> str:
-        """The name the agent knows it by."""
-        return self._name
-
+    name = given_name
     __reduce__ = open_again
 
     def wrap_model_call(
@@ -89,7 +86,7 @@ class TieredToolCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     ) -> ToolMessage | Command[Any]:
         """Answer from the cache with a new message, or run the tool."""
         name = request.tool_call["name"]
-        if not calls.may_share(self._memory, name, request.tool):
+        if not calls.may_share(self._memory, name, request.tool, self.counts):
             return handler(request)
         own: list[Any] = []
 
@@ -107,7 +104,7 @@ class TieredToolCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     ) -> ToolMessage | Command[Any]:
         """``wrap_tool_call`` off the event loop."""
         name = request.tool_call["name"]
-        if not calls.may_share(self._memory, name, request.tool):
+        if not calls.may_share(self._memory, name, request.tool, self.counts):
             return await handler(request)
         own: list[Any] = []
 

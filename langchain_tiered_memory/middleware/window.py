@@ -12,6 +12,7 @@ from typing import Any
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 
 from langchain_tiered_memory import convert, turn_note
+from langchain_tiered_memory.owner import given_name
 from langchain_tiered_memory.turn_note import TieredMemoryState
 from shared_core import TieredMemory, arguments, check_memory, open_again
 
@@ -33,11 +34,7 @@ class TieredWindowMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         self._most = arguments.count("window", max_tokens)
         self._name = name or type(self).__name__
 
-    @property
-    def name(self) -> str:
-        """The name the agent knows it by."""
-        return self._name
-
+    name = given_name
     __reduce__ = open_again
 
     def wrap_model_call(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from shared_core.messages import Message, is_empty, paired, starts_turn, tool_results, without_thinking
+from shared_core.messages import Message, is_empty, paired, starts_turn, tool_calls, tool_results, without_thinking
 from shared_core.storage.base import SizedNode, Tail
 
 STEP_SHARE = 0.5
@@ -46,8 +46,9 @@ def assemble(tail: Tail, limit: int, *, most_characters: int) -> Window:
 
     ``tail.nodes`` reach back at least to the last turn that has left (more does no harm). Once turns left, the
     thinking of messages made before that is left out whole: it was bound to a prefix that is gone. The same
-    holds for what was thought before the newest system message came. Without a user's message there is
-    nothing to show but the system's.
+    holds for what was thought before the newest system message came. Empty messages are left out, but not the
+    user's last one while it waits for an answer. Without a user's message there is nothing to show but the
+    system's.
     """
     systems: list[Message] = [node.body for node in tail.systems if isinstance(node.body, dict)]
     talk = [node for node in tail.nodes if not node.apart and isinstance(node.body, dict)]  # no message is no talk
@@ -57,6 +58,7 @@ def assemble(tail: Tail, limit: int, *, most_characters: int) -> Window:
     begins = [talk[i].total - talk[i].tokens for i in starts]
     turn, left_at = first_turn(begins, tail.total, limit - tail.apart)
     rewritten = max((node.total for node in tail.systems), default=0)  # the total when the newest system message came
+    asked = next((node for node in reversed(talk) if not _is_step(node.body)), None)
     shown: list[Message] = []
     tokens = tail.apart
     for node in talk[starts[turn] :]:
@@ -64,9 +66,10 @@ def assemble(tail: Tail, limit: int, *, most_characters: int) -> Window:
         before = node.total - node.tokens
         if node.total <= rewritten or (left_at is not None and before <= left_at):
             message = without_thinking(message)
-        shown.append(message)
+        if not is_empty(message) or (node is asked and message.get("role") == "user"):
+            shown.append(message)
         tokens += size
-    return Window([*systems, *paired([message for message in shown if not is_empty(message)])], tokens)
+    return Window([*systems, *paired(shown)], tokens)
 
 
 def first_turn(begins: Sequence[int], total: int, room: int) -> tuple[int, int | None]:
@@ -100,6 +103,11 @@ def shortened(message: Message, most_characters: int, handle: str) -> Message:
         for block in message["content"]
     ]
     return {**message, "content": content}
+
+
+def _is_step(message: Message) -> bool:
+    """Whether it is a call of tools or a result: a turn with nothing else after its question still goes on."""
+    return bool(tool_calls(message) or tool_results(message))
 
 
 def _within_share(node: SizedNode, most_tokens: int, most_characters: int) -> tuple[Message, int]:

@@ -11,6 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.llms import LLM
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.runnables import Runnable
 from pydantic import Field, PrivateAttr
 
 
@@ -62,7 +63,7 @@ class ScriptedModel(BaseChatModel):
             ]
         )
 
-    def bind_tools(self, tools: Sequence[Any], *, tool_choice: Any = None, **kwargs: Any) -> Any:
+    def bind_tools(self, tools: Sequence[Any], *, tool_choice: Any = None, **kwargs: Any) -> Runnable[Any, Any]:
         named = sorted(getattr(tool, "name", str(tool)) for tool in tools)
         return self.bind(tools=named, tool_choice=tool_choice, **kwargs)
 

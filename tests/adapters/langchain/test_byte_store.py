@@ -79,3 +79,22 @@ def test_cached_embeddings_ask_the_model_once(memory):
     )
     assert cached.embed_documents(["a", "b"]) == cached.embed_documents(["a", "b"])
     assert asked == ["a", "b"]
+
+
+async def test_pairs_and_keys_may_be_any_iterable(memory):
+    """A zip that is read once to be checked is written all the same."""
+    store = TieredByteStore(memory)
+    store.mset(zip("ab", [b"1", b"2"], strict=True))
+    await store.amset((key, b"3") for key in "c")
+    assert store.mget(iter("abc")) == [b"1", b"2", b"3"]
+    store.mdelete(iter("a"))
+    await store.amdelete(key for key in "b")
+    assert await store.amget(iter("abc")) == [None, None, b"3"]
+
+
+def test_a_key_that_is_no_text_is_refused_and_nothing_is_written(memory):
+    store = TieredByteStore(memory)
+    for call in (lambda: store.mset([("a", b"1"), (1, b"2")]), lambda: store.mget([1]), lambda: store.mdelete([b"a"])):
+        with pytest.raises(InvalidInput, match="key: expected a string, got"):
+            call()
+    assert list(store.yield_keys()) == []

@@ -9,7 +9,8 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, Tool, ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.prebuilt import InjectedState
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import InjectedState, ToolNode
 from langgraph.types import Command, interrupt
 
 from langchain_tiered_memory import cached_tools
@@ -266,3 +267,33 @@ def test_it_works_in_the_classic_agent_executor_with_chain_memory(memory):
     assert executor.invoke({"input": "And now?"})["output"] == "Still."
     assert RAN == ["Rome"]
     assert [m["content"] for m in memory.context("s").history()] == ["Rome?", "Sunny.", "And now?", "Still."]
+
+
+class Plainest(BaseTool):
+    """A tool whose method has no docstring: a schema shows the base class's."""
+
+    name: str = "weather"
+    description: str = "The weather in a city."
+
+    def _run(self, city: str) -> str:
+        return city
+
+
+def test_the_full_schema_of_a_tool_that_is_a_class_is_the_same_to_the_word(memory):
+    (ours,) = cached_tools([Plainest()], memory)
+    assert ours.get_input_schema().model_json_schema() == Plainest().get_input_schema().model_json_schema()
+
+
+def test_in_a_graph_of_ones_own_what_a_person_answered_is_not_kept(memory):
+    @tool
+    def ask(question: str) -> str:
+        """Ask a person."""
+        return interrupt(question)
+
+    memory.tools.register("ask")
+    graph = StateGraph(MessagesState).add_node("tools", ToolNode(cached_tools([ask], memory))).add_edge(START, "tools")
+    app = graph.compile(checkpointer=InMemorySaver())
+    for answer in ("rain", "snow"):
+        thread = {"configurable": {"thread_id": answer}}
+        assert app.invoke({"messages": [calling("ask", {"question": "sky?"})]}, thread)["__interrupt__"]
+        assert app.invoke(Command(resume=answer), thread)["messages"][-1].content == answer

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 from langchain_classic.chains import ConversationChain, LLMChain
+from langchain_classic.memory import ConversationBufferMemory
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
 
@@ -198,3 +199,12 @@ except ImportError as error:
         "MissingExtra TieredChainMemory needs an extra that is not installed: "
         "in a checkout of this project, pip install '.[classic]'\n"
     )
+
+
+@pytest.mark.parametrize("given", [{}, {"return_messages": True}])
+def test_an_empty_text_is_shown_as_the_reference_shows_it(memory, given):
+    ours = TieredChainMemory(memory=memory, session_id="s", recall=False, **given)
+    reference = ConversationBufferMemory(**given)
+    for one in (ours, reference):
+        one.save_context({"input": ""}, {"output": ""})
+    assert ours.load_memory_variables({}) == reference.load_memory_variables({})

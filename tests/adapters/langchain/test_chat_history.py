@@ -5,13 +5,23 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from langchain_core.messages import AIMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    ChatMessage,
+    HumanMessage,
+    HumanMessageChunk,
+    SystemMessage,
+    SystemMessageChunk,
+    ToolMessage,
+    ToolMessageChunk,
+)
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import RunnableLambda
 from langchain_core.runnables.history import RunnableWithMessageHistory
 
 from langchain_tiered_memory import TieredChatMessageHistory
-from shared_core import StorageError
+from shared_core import InvalidInput, StorageError
 from tests.adapters.langchain.fakes import ScriptedModel
 
 pytestmark = pytest.mark.filterwarnings("ignore::langchain_core._api.deprecation.LangChainDeprecationWarning")
@@ -147,3 +157,30 @@ async def test_clear_and_the_async_twins(memory):
     assert history(memory, scope="bob").messages == []
     await ours.aclear()
     assert ours.messages == history(memory).messages == []
+
+
+def test_chunks_come_back_as_chunks_and_a_class_of_ones_own_as_the_one_it_is_made_of(memory):
+    class Mine(AIMessage):
+        """A provider package's message."""
+
+    chunks = [
+        HumanMessageChunk("a"),
+        SystemMessageChunk("b"),
+        ToolMessageChunk("c", tool_call_id="1"),
+        AIMessageChunk("d"),
+    ]
+    history(memory).add_messages([*chunks, Mine("e", response_metadata={"model": "x"})])
+    assert history(memory).messages == [*chunks, AIMessage("e", response_metadata={"model": "x"})]
+
+
+@pytest.mark.parametrize("wrong", [["a"], [None], HumanMessage("a"), "a"])
+def test_what_is_no_list_of_messages_is_refused_whole(memory, wrong):
+    with pytest.raises(InvalidInput, match=r"messages: expected LangChain messages, got .*write \[HumanMessage\(…\)\]"):
+        history(memory).add_messages(wrong)
+    assert history(memory).messages == []
+
+
+async def test_messages_may_be_any_iterable(memory):
+    history(memory).add_messages(HumanMessage(text) for text in "ab")
+    await history(memory).aadd_messages(HumanMessage(text) for text in "c")
+    assert [message.content for message in history(memory).messages] == ["a", "b", "c"]

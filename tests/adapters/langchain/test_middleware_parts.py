@@ -253,13 +253,3 @@ def test_the_owner_and_the_conversation_are_asked_for_once_a_turn(memory):
     )
     create_agent(asking(), [weather], middleware=[ours]).invoke(user("?"))
     assert asked == ["scope", "session"]
-
-
-def test_a_model_that_is_no_chat_model_is_asked_always_and_told_of_once(memory, caplog):
-    ours = TieredMemoryMiddleware(memory, response_cache=True)
-    model = ScriptedModel()
-    agent = create_agent(model.bind(stop=["x"]), [], middleware=[ours])
-    for _ in range(2):
-        agent.invoke(user("hi"))
-    assert model.calls == 2
-    assert len([r for r in caplog.records if "responses are not cached" in r.getMessage()]) == 1

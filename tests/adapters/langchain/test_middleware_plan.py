@@ -440,3 +440,39 @@ def test_two_agents_that_call_in_turns_plan_their_own_requests(memory, endpoint,
         ask(first, n)
         ask(second, n)
     assert memory.prompts.stats()["requests"] == other.prompts.stats()["requests"] == 2
+
+
+WRAPPED = {
+    "retry": lambda model: model.with_retry(),
+    "bound settings": lambda model: model.bind(stop=["x"]),
+    "bound tools": lambda model: model.bind_tools([weather]),
+    "another one in its place": lambda model: model.with_fallbacks([ScriptedModel()]),
+    "all of them": lambda model: model.bind(stop=["x"]).with_retry().with_fallbacks([ScriptedModel()]),
+}
+
+
+@pytest.mark.parametrize("wrap", WRAPPED.values(), ids=WRAPPED)
+def test_a_model_inside_wrappers_is_planned_like_the_model_alone(memory, endpoint, clock, wrap):
+    told(memory)
+    agent = agent_of(wrap(claude(endpoint)), memory)
+    for n in range(2):
+        ask(agent, n)
+        clock.advance(20)
+    where = [marks(request) for request in endpoint.requests]
+    assert all(1 <= len(found) <= 4 for found in where)
+    stats = memory.prompts.stats()
+    assert stats["requests"] == 2
+    assert endpoint.requests[0]["system"]
+
+
+def test_a_fallback_that_is_anthropics_is_planned_and_the_first_model_gets_a_clean_request(memory, endpoint):
+    class Away(ScriptedModel):
+        def _generate(self, messages, *args, **kwargs):
+            self._requests.append((messages, kwargs))
+            raise ConnectionError("away")
+
+    first = Away()
+    ask(agent_of(first.with_fallbacks([claude(endpoint)]), memory), 0)
+    assert "cache_control" not in str(first.requests)
+    assert marks(endpoint.requests[0])
+    assert memory.prompts.stats()["requests"] == 1

@@ -344,3 +344,78 @@ def test_a_model_that_steps_through_a_script_steps_although_its_answers_are_kept
     assert answers == ["one", "two"]
     assert model.i == 2
     assert model.cache is None
+
+
+class Away(ScriptedModel):
+    """A model whose provider is away."""
+
+    def _generate(self, *args, **kwargs):
+        raise ConnectionError("away")
+
+
+WRAPPED = {
+    "retry": lambda model: model.with_retry(),
+    "bound settings": lambda model: model.bind(stop=["x"]),
+    "bound tools": lambda model: model.bind_tools([weather]),
+    "config": lambda model: model.with_config(tags=["a"]),
+    "settings and retry": lambda model: model.bind(stop=["x"]).with_retry(stop_after_attempt=2),
+    "a fallback": lambda model: model.with_fallbacks([ScriptedModel()]),
+    "the fallback itself": lambda model: Away().with_fallbacks([model]),
+    "retry and fallback": lambda model: Away().with_retry(stop_after_attempt=1).with_fallbacks([model.with_retry()]),
+}
+
+
+@pytest.mark.parametrize("wrap", WRAPPED.values(), ids=WRAPPED)
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_model_inside_wrappers_is_cached_and_the_wrapper_stays_as_it_was(memory, wrap, asynchronous, caplog):
+    model = ScriptedModel(script=[AIMessage("one"), AIMessage("two")])
+    given = wrap(model)
+    before = repr(given)
+    agent = create_agent(given, [], middleware=[caching(memory)])
+    ask = (lambda: asyncio.run(agent.ainvoke(user("hi")))) if asynchronous else (lambda: agent.invoke(user("hi")))
+    assert [ask()["messages"][-1].text for _ in range(2)] == ["one", "one"]
+    assert model.calls == 1
+    assert repr(given) == before
+    assert "not cached" not in caplog.text
+
+
+def test_settings_that_a_wrapper_binds_are_part_of_the_request(memory):
+    model = ScriptedModel(script=[AIMessage("one"), AIMessage("two")])
+    answers = [
+        create_agent(model.bind(stop=[word]), [], middleware=[caching(memory)]).invoke(user("hi"))["messages"][-1].text
+        for word in ("x", "y", "x")
+    ]
+    assert answers == ["one", "two", "one"]
+
+
+def test_each_model_of_a_chain_of_fallbacks_has_answers_of_its_own(memory):
+    """What the second said while the first was away is not what the first says."""
+    first, second = (
+        ScriptedModel(model="a", script=[AIMessage("first")]),
+        ScriptedModel(model="b", script=[AIMessage("second")]),
+    )
+    away = Away(model="a")
+    for model in (away.with_fallbacks([second]), first.with_fallbacks([second])):
+        said = create_agent(model, [weather], middleware=[caching(memory)]).invoke(user("hi"))["messages"][-1].text
+    assert said == "first"
+    assert (first.calls, second.calls) == (1, 1)
+
+
+def test_a_wrapped_model_that_uses_tools_is_cached_through_its_whole_loop(memory):
+    first, second = ScriptedModel(script=script()), ScriptedModel(script=[AIMessage("never asked")])
+    two_turns(first.with_fallbacks([ScriptedModel(model="b")]), memory)
+    two_turns(second.with_fallbacks([ScriptedModel(model="b")]), memory)
+    assert (first.calls, second.calls) == (3, 0)
+
+
+def test_what_holds_a_model_out_of_sight_is_asked_always_counted_and_told_once(memory, caplog):
+    model = ScriptedModel()
+    ours = caching(memory)
+    agent = create_agent(model | (lambda message: message), [], middleware=[ours])
+    for _ in range(2):
+        agent.invoke(user("hi"))
+    assert model.calls == 2
+    assert ours.counts["models_not_cached"] == 2
+    assert [r.getMessage() for r in caplog.records] == [
+        "responses are not cached: expected a chat model, got RunnableSequence"
+    ]

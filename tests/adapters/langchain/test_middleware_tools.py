@@ -12,6 +12,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import InjectedToolArg, InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
 from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
 from langgraph.types import Command, interrupt
 
@@ -163,49 +164,180 @@ def test_commands_and_lists_belong_to_their_call_and_are_not_kept(memory):
     assert [m.tool_call_id for m in answers(result)] == ["c0", "c1"]
 
 
-def test_an_interrupt_passes_through_and_the_tool_runs_again_on_resume(memory):
-    ran = []
-
+def asks_a_person(ran):
     @tool
     def weather(city: str) -> str:
         """Ask a person."""
         ran.append(city)
         return f"a person says {interrupt('look out of the window')}"
 
-    agent = agent_of(asking("Paris", "Paris"), [weather], memory, checkpointer=InMemorySaver())
-    stopped = agent.invoke(user("?"), THREAD)
-    assert stopped["__interrupt__"][0].value == "look out of the window"
-    result = agent.invoke(Command(resume="rain"), THREAD)
-    assert [m.content for m in answers(result)] == ["a person says rain"] * 2
-    assert ran == ["Paris", "Paris"]  # asked, resumed; the second call was a hit
+    return weather
 
 
-INJECTED = {
-    "state": lambda ran: _with(ran, state=Annotated[dict, InjectedState]),
-    "runtime": lambda ran: _with(ran, runtime=ToolRuntime),
-    "call id": lambda ran: _with(ran, call=Annotated[str, InjectedToolCallId]),
-    "config": lambda ran: _with(ran, config=RunnableConfig),
-}
+def asks_through_a_graph(ran):
+    def node(state):
+        return {"said": interrupt("look out of the window")}
+
+    inner = StateGraph(dict).add_node("ask", node).add_edge(START, "ask").compile()
+
+    @tool
+    def weather(city: str) -> str:
+        """Ask a person, in a graph of its own."""
+        ran.append(city)
+        return f"a person says {inner.invoke({'said': None})['said']}"
+
+    return weather
 
 
-def _with(ran, **parameter):
-    ((name, kind),) = parameter.items()
-    given = {"ran": ran, "kind": kind, "tool": tool}
-    exec(  # noqa: S102  the parameter's name and type are what is tested
-        f"@tool\ndef weather(city: str, {name}: kind) -> str:\n    'The weather.'\n    ran.append(city)\n    return 'sunny'\n",
-        given,
+@pytest.mark.parametrize("made", [asks_a_person, asks_through_a_graph])
+@pytest.mark.parametrize("by_id", [False, True])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_what_a_person_answered_to_an_interrupt_is_not_kept(memory, made, by_id, asynchronous):
+    """It is an answer to one question at one moment: the same call later asks again."""
+    ran = []
+    ours = TieredMemoryMiddleware(memory, tools=["weather"])
+    agent = create_agent(asking("Paris", "Paris"), [made(ran)], middleware=[ours], checkpointer=InMemorySaver())
+    invoke = (lambda *a: asyncio.run(agent.ainvoke(*a))) if asynchronous else agent.invoke
+    found = invoke(user("?"), THREAD)
+    for answer in ("rain", "snow"):
+        (asked,) = found["__interrupt__"]
+        assert asked.value == "look out of the window"
+        found = invoke(Command(resume={asked.id: answer} if by_id else answer), THREAD)
+    assert [m.content for m in answers(found)] == ["a person says rain", "a person says snow"]
+    assert ran == ["Paris"] * 4
+    assert memory.stats()["mid_term"]["tools"]["entries"] == 0
+    assert ours.counts["answers_not_kept"] == 2
+
+
+def test_of_two_interrupts_in_one_call_neither_answer_is_kept_although_only_one_came_last(memory):
+    @tool
+    def weather(city: str) -> str:
+        """Ask two persons."""
+        return f"{interrupt('sky?')} and {interrupt('wind?')}"
+
+    agent = agent_of(asking("Paris"), [weather], memory, checkpointer=InMemorySaver())
+    agent.invoke(user("?"), THREAD)
+    agent.invoke(Command(resume="rain"), THREAD)
+    found = agent.invoke(Command(resume="storm"), THREAD)
+    assert [m.content for m in answers(found)] == ["rain and storm"]
+    assert memory.stats()["mid_term"]["tools"]["entries"] == 0
+
+
+def test_an_agent_that_stopped_before_its_tools_and_goes_on_keeps_their_results(memory):
+    """Nobody's answer goes into them."""
+    weather, ran = counted()
+    agent = agent_of(
+        asking("Paris", "Paris"), [weather], memory, checkpointer=InMemorySaver(), interrupt_before=["tools"]
     )
-    return given["weather"]
+    agent.invoke(user("?"), THREAD)
+    agent.invoke(None, THREAD)
+    found = agent.invoke(None, THREAD)
+    assert [m.content for m in answers(found)] == ["sunny in Paris"] * 2
+    assert ran == ["Paris"]
 
 
-@pytest.mark.parametrize("what", INJECTED)
-def test_a_tool_with_injected_arguments_is_never_cached_without_a_key(memory, what):
+def test_the_tools_of_a_run_that_goes_on_after_an_answer_are_cached(memory):
+    weather, ran = counted()
+
+    @tool
+    def ask() -> str:
+        """Ask a person."""
+        return interrupt("which city?")
+
+    script = [
+        calling("ask", {}),
+        *(calling("weather", {"city": "Paris"}, id=f"w{i}") for i in range(2)),
+        AIMessage("done"),
+    ]
+    agent = agent_of(
+        ScriptedModel(script=script), [weather, ask], memory, opted=["weather", "ask"], checkpointer=InMemorySaver()
+    )
+    (asked,) = agent.invoke(user("?"), THREAD)["__interrupt__"]
+    found = agent.invoke(Command(resume={asked.id: "Paris"}), THREAD)
+    assert [m.content for m in answers(found)] == ["Paris", "sunny in Paris", "sunny in Paris"]
+    assert ran == ["Paris"]
+
+
+@pytest.mark.parametrize("injected", [False, True])
+def test_a_tool_that_writes_makes_stale_what_it_wrote_also_when_it_is_answered_or_injected(memory, injected):
+    memory.tools.register("stock", reads="city")
+    memory.tools.register("order", writes="city")
+    shelf = {"n": 0}
+
+    @tool
+    def stock(city: str) -> str:
+        """Read."""
+        return str(shelf["n"])
+
+    def write():
+        shelf["n"] += 1
+        return "ordered"
+
+    @tool("order")
+    def with_runtime(city: str, runtime: ToolRuntime) -> str:
+        """Write."""
+        return write()
+
+    @tool("order")
+    def with_answer(city: str) -> str:
+        """Write."""
+        return f"{write()} {interrupt('sure?')}"
+
+    calls = [calling(name, {"city": "Paris"}, id=f"c{i}") for i, name in enumerate(["stock", "order", "stock"])]
+    agent = agent_of(
+        ScriptedModel(script=[*calls, AIMessage("done")]), [stock, with_runtime if injected else with_answer], memory,
+        opted=(), checkpointer=InMemorySaver(),
+    )  # fmt: skip
+    found = agent.invoke(user("?"), THREAD)
+    if not injected:
+        found = agent.invoke(Command(resume="yes"), THREAD)
+    assert [m.content for m in answers(found)][::2] == ["0", str(shelf["n"])]
+
+
+def with_state(ran):
+    @tool
+    def weather(city: str, state: Annotated[dict, InjectedState]) -> str:
+        """The weather."""
+        return ran.append(city) or "sunny"
+
+    return weather
+
+
+def with_runtime(ran):
+    @tool
+    def weather(city: str, runtime: ToolRuntime) -> str:
+        """The weather."""
+        return ran.append(city) or "sunny"
+
+    return weather
+
+
+def with_call_id(ran):
+    @tool
+    def weather(city: str, call: Annotated[str, InjectedToolCallId]) -> str:
+        """The weather."""
+        return ran.append(city) or "sunny"
+
+    return weather
+
+
+def with_config(ran):
+    @tool
+    def weather(city: str, config: RunnableConfig) -> str:
+        """The weather."""
+        return ran.append(city) or "sunny"
+
+    return weather
+
+
+@pytest.mark.parametrize("made", [with_state, with_runtime, with_call_id, with_config])
+def test_a_tool_with_injected_arguments_is_never_cached_without_a_key(memory, made):
     """The arguments of the call do not tell its result: another user's would be served."""
     ran = []
-    agent_of(asking("Paris", "Paris"), [INJECTED[what](ran)], memory).invoke(user("?"))
+    agent_of(asking("Paris", "Paris"), [made(ran)], memory).invoke(user("?"))
     assert ran == ["Paris", "Paris"]
     memory.tools.register("weather", key=lambda args: args["city"])
-    agent_of(asking("Paris", "Paris"), [INJECTED[what](ran)], memory).invoke(user("?"))
+    agent_of(asking("Paris", "Paris"), [made(ran)], memory).invoke(user("?"))
     assert ran == ["Paris", "Paris", "Paris"]
 
 

@@ -240,13 +240,15 @@ def test_a_turn_that_could_not_be_written_is_not_tried_again_with_every_later_on
     assert [m["content"] for m in memory.context("t1").history()] == ["two", "ok"]
 
 
-async def a_session(runtime):
+async def found_later(runtime):
     return "s"
 
 
-def test_an_asynchronous_session_function_is_refused(memory):
-    agent = create_agent(ScriptedModel(), [], middleware=[TieredMemoryMiddleware(memory, session=a_session)])
-    with pytest.raises(InvalidInput, match="session: expected the session= function to return a string, got coroutine"):
+@pytest.mark.parametrize("what", ["scope", "session"])
+def test_an_asynchronous_function_is_refused(memory, what):
+    agent = create_agent(ScriptedModel(), [], middleware=[TieredMemoryMiddleware(memory, **{what: found_later})])
+    told = f"{what}: expected the {what}= function to return a string, got coroutine; write def instead of async def"
+    with pytest.raises(InvalidInput, match=told):
         agent.invoke(user("hi"))
 
 

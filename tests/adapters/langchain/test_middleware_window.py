@@ -206,3 +206,25 @@ def test_a_conversation_in_which_no_user_speaks_is_shown_whole(memory, said):
     model = ScriptedModel()
     create_agent(model, [], middleware=[TieredWindowMiddleware(memory, 100)]).invoke({"messages": said})
     assert [m.content for m in sent(model)] == [m.content for m in said]
+
+
+@pytest.mark.parametrize("empty", ["", []])
+@pytest.mark.parametrize("window", [80, 0])
+def test_the_users_last_message_is_shown_also_when_it_is_empty(memory, empty, window):
+    """An empty text is a value: without it the request would end with the model's own words."""
+    said = [HumanMessage("hi"), AIMessage("ok"), HumanMessage(empty)]
+    model = ScriptedModel()
+    create_agent(model, [], middleware=[TieredWindowMiddleware(memory, window)]).invoke({"messages": said})
+    assert [m.content for m in sent(model)] == ["hi", "ok", empty]
+
+
+def test_an_empty_message_of_the_users_stays_while_tools_answer_it(memory):
+    @tool
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    model = ScriptedModel(script=[calling("look", {}), AIMessage("done")])
+    said = [HumanMessage("hi"), AIMessage("ok"), HumanMessage("")]
+    create_agent(model, [look], middleware=[TieredMemoryMiddleware(memory, window=80)]).invoke({"messages": said})
+    assert [m.type for m in sent(model)] == ["human", "ai", "human", "ai", "tool"]

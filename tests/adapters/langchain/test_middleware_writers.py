@@ -147,3 +147,81 @@ def test_whatever_checkpoints_two_agents_go_back_to_each_finds_in_the_log_what_i
             ever = {m.id for state in one.get_state_history(THREAD) for m in state.values.get("messages", [])}
             logged = [m["id"] for m in memory.context("t1").history() if m["id"] in ever]
             assert logged == [m.id for m in one.get_state(THREAD).values.get("messages", [])]
+
+
+class AsNode:
+    """An agent that is a node of a graph, which keeps the messages and nothing else of it."""
+
+    def __init__(self, memory):
+        inner = agent(memory, "re", saver=False)
+        self.graph = (
+            StateGraph(MessagesState)
+            .add_node("agent", inner)
+            .add_edge(START, "agent")
+            .compile(checkpointer=InMemorySaver())
+        )
+
+    def say(self, text, since=THREAD):
+        self.graph.invoke(user(text), since)
+        return self.graph.get_state(THREAD).config
+
+    @property
+    def start(self):
+        return [s for s in self.graph.get_state_history(THREAD) if not s.values.get("messages")][-1].config
+
+
+def test_a_node_that_goes_back_to_before_its_first_message_leaves_the_old_branch(memory):
+    node = AsNode(memory)
+    node.say("dog")
+    node.say("bird")
+    first = node.say("cat", since=node.start)
+    assert said(memory) == ["cat", "re: cat"]
+    assert recalled(memory) == set(said(memory))
+    node.say("hen")
+    node.say("cow", since=first)
+    assert said(memory) == ["cat", "re: cat", "cow", "re: cow"]
+
+
+def test_a_branch_of_a_node_comes_back_when_it_is_taken_up_again(memory):
+    node = AsNode(memory)
+    first = node.say("dog")
+    end = node.say("bird")
+    node.say("cat", since=node.start)
+    node.say("hen", since=end)
+    assert said(memory) == ["dog", "re: dog", "bird", "re: bird", "hen", "re: hen"]
+    node.say("cow", since=first)
+    assert said(memory) == ["dog", "re: dog", "cow", "re: cow"]
+
+
+async def test_the_async_hooks_of_a_node_go_back_too(memory):
+    node = AsNode(memory)
+    await node.graph.ainvoke(user("dog"), THREAD)
+    await node.graph.ainvoke(user("cat"), node.start)
+    assert said(memory) == ["cat", "re: cat"]
+
+
+def test_a_run_that_goes_back_and_asks_its_sub_agent_again_keeps_what_was_asked_before_it(memory):
+    """And what is asked twice within the run."""
+    helper = agent(memory, "helper", saver=False)
+
+    @tool
+    def ask(question: str) -> str:
+        """Ask the helper."""
+        return helper.invoke(user(question))["messages"][-1].text
+
+    def turn(*questions):
+        return [*(calling("ask", {"question": q}, id=q) for q in questions), AIMessage(f"done {questions[-1]}")]
+
+    model = ScriptedModel(script=[*turn("how tall?"), *turn("how wide?"), *turn("how deep?", "how old?")])
+    main = agent(memory, "main", [ask], model)
+    main.invoke(user("the door"), THREAD)
+    first = main.get_state(THREAD).config
+    main.invoke(user("the wall"), THREAD)
+    main.invoke(user("the well"), first)
+    assert {"how tall?", "how deep?", "how old?"} <= recalled(memory)
+
+
+def test_two_agents_whose_threads_have_one_id_and_begin_with_the_same_message_are_two(memory):
+    for name in ("one", "two"):
+        agent(memory, name).invoke({"messages": [HumanMessage("hi", id="1")]}, THREAD)
+    assert said(memory) == ["hi", "one: hi", "hi", "two: hi"]

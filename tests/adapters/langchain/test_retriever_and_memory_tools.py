@@ -7,7 +7,7 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, ToolMessage
 
 from langchain_tiered_memory import TieredMemoryMiddleware, TieredRetriever, memory_tools
-from shared_core import StorageError
+from shared_core import ScopeRequired, StorageError
 from tests.adapters.langchain.fakes import ScriptedModel, calling, user
 
 
@@ -102,3 +102,33 @@ def test_memory_tools_make_no_cached_result_stale(memory):
     create_agent(model, memory_tools(memory), middleware=[TieredMemoryMiddleware(memory)]).invoke(user("?"))
     memory.tools.call("weather", {"city": "Rome"}, weather)
     assert ran == ["Rome"]
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [("save_memory", {"text": ""}), ("save_memory", {"text": "\ud800"}), ("forget_memory", {"ids": [""]})],
+)
+async def test_what_the_memory_does_not_take_is_told_to_the_model_and_ends_no_run(memory, name, args):
+    model = ScriptedModel(script=[calling(name, args), AIMessage("done")])
+    for result in (
+        create_agent(model, memory_tools(memory)).invoke(user("?")),
+        await create_agent(ScriptedModel(script=model.script), memory_tools(memory)).ainvoke(user("?")),
+    ):
+        (told,) = (m for m in result["messages"] if isinstance(m, ToolMessage))
+        assert told.status == "error"
+        assert "expected" in told.content
+        assert result["messages"][-1].content == "done"
+
+
+def test_a_memory_that_cannot_be_read_is_told_to_the_model(opened):
+    memory = opened()
+    tools = memory_tools(memory)
+    memory.close()
+    model = ScriptedModel(script=[calling("search_memory", {"query": "tea"}), AIMessage("done")])
+    assert create_agent(model, tools).invoke(user("?"))["messages"][2].status == "error"
+
+
+def test_a_missing_scope_is_a_fault_of_the_program_and_is_raised(opened):
+    model = ScriptedModel(script=[calling("search_memory", {"query": "tea"})])
+    with pytest.raises(ScopeRequired):
+        create_agent(model, memory_tools(opened(default_scope=None))).invoke(user("?"))

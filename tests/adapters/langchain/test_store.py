@@ -28,7 +28,7 @@ from langgraph.store.base import (
 from langgraph.store.memory import InMemoryStore
 
 from langchain_tiered_memory import TieredStore
-from shared_core import InvalidInput, TieredMemory
+from shared_core import InvalidInput, Settings, TieredMemory
 from tests.adapters.langchain.fakes import ScriptedModel, calling, user
 
 U = ("users", "1")
@@ -351,3 +351,27 @@ def test_a_scope_that_is_forgotten_leaves_no_text_of_its_store(memory):
     assert (receipt.blobs, receipt.left) == (1, 0)
     assert memory.storage.memories.scopes() == []
     assert store.search(U, query="secret pin") == []
+
+
+def test_a_text_that_cannot_be_searched_whole_is_stored_all_the_same(opened):
+    store = TieredStore(opened(settings=Settings(max_text_bytes=100)))
+    for key, text in (("half", "\ud800 coffee"), ("long", "coffee " + "é" * 100_000)):
+        store.put(U, key, {"text": text})
+        assert store.get(U, key).value == {"text": text}
+    assert all(item.score for item in store.search(U, query="coffee"))
+
+
+def test_the_budget_for_memories_makes_no_item_unfindable(opened):
+    store = TieredStore(opened(settings=Settings(max_memories=3)))
+    for n in range(6):
+        store.put(U, f"k{n}", {"text": f"word{n} about cats"})
+    assert all(item.score for item in store.search(U, query="cats"))
+
+
+def test_numbers_that_are_written_as_texts_compare_as_the_reference_compares_them(store):
+    reference = InMemoryStore()
+    for one in (store, reference):
+        for key in ("9", "10"):
+            one.put(U, key, {"n": key})
+        assert [item.key for item in one.search(U, filter={"n": {"$gt": "9"}})] == ["10"]
+        assert [item.key for item in one.search(U, filter={"n": {"$gte": 9}})] == ["9", "10"]
