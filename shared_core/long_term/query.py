@@ -57,6 +57,16 @@ def analyse(text: str, *, speakers: Iterable[str] = (), now: float, zone: tzinfo
     return Query(tuple(kept), tuple(kept.values()), named, spans(asked, now=now, zone=zone), asks_time(asked))
 
 
+LONGEST = 8_000
+"""Characters of a query that are read. Of a longer one the end counts, where the question is: reading a whole pasted
+file would take seconds, and models read less of it anyway."""
+
+
+def read_part(text: str) -> str:
+    """The part of a query that recall reads: all of it, or its last LONGEST characters."""
+    return text[-LONGEST:]
+
+
 EXPANSION_MEMORIES = 5
 """How many of the best matches are asked for words that the query lacks."""
 
@@ -147,7 +157,7 @@ _WORDS = re.compile("[a-z]+")
 _MAY_HOLD_A_DATE = re.compile(r"[0-9]|[^\x00-\x7f]")  # a cheap look: every memory of a scope is asked when it is read
 _DATE = re.compile(
     r"\b(?:(?:19|20)\d\d|\d{1,2}(?:st|nd|rd|th)|\d{1,2}(?::\d\d)? ?[ap]m)\b|"
-    r"[零〇一二三四五六七八九十百两\d]+个?(?:点|月|日|号|年|周|天|小时|分钟|星期)|"
+    r"[零〇一二三四五六七八九十百两\d]个?(?:点|月|日|号|年|周|天|小时|分钟|星期)|"
     r"[昨今明][日年]|[先今来][週月]|[月火水木金土日]曜|어제|오늘|내일|요일|지난|"
     r"[昨今明前后]天|[上下本这]个?(?:周|星期|月|礼拜)|去年|今年|明年|早上|上午|中午|下午|晚上"
 )

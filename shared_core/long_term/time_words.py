@@ -132,9 +132,9 @@ _AGO_UNITS = (
 )
 _ANY_UNIT = "|".join(pattern for _, pattern in _AGO_UNITS)
 AGO = re.compile(
-    rf"\b(?:hace|il y a|vor|ha)\s+(?P<count>\d+|{_NUMBER})\s+(?P<unit>{_ANY_UNIT})\b|"
-    rf"\b(?P<count2>\d+|{_NUMBER})\s+(?P<unit2>{_ANY_UNIT})\s+(?:fa|atras)\b|"
-    rf"(?P<count3>\d+|[한두세])\s?(?P<unit3>일|주|달|개월|년)\s?전"
+    rf"\b(?:hace|il y a|vor|ha)\s+(?P<count>\d{{1,4}}|{_NUMBER})\s+(?P<unit>{_ANY_UNIT})\b|"
+    rf"\b(?P<count2>\d{{1,4}}|{_NUMBER})\s+(?P<unit2>{_ANY_UNIT})\s+(?:fa|atras)\b|"
+    rf"(?P<count3>(?<!\d)\d{{1,4}}|[한두세])\s?(?P<unit3>일|주|달|개월|년)\s?전"
 )
 """Three weeks ago: ``count`` and ``unit``, as ``ago`` reads them."""
 

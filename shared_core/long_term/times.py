@@ -30,7 +30,7 @@ _SEASONS = {"spring": 3, "summer": 6, "fall": 9, "autumn": 9, "winter": 12}
 YEARS_BACK = 12
 """A month named without its year means that month of any of this many years up to now."""
 
-_ZH_NUMBER = r"(?:\d+|[零一二三四五六七八九十两几]+)"
+_ZH_NUMBER = r"(?:(?<!\d)\d{1,4}|[零一二三四五六七八九十两几]{1,3})"
 _EXPRESSIONS = re.compile(
     rf"""
       \b(?P<iso>(?:19|20)\d\d-\d\d?-\d\d?)\b
@@ -41,7 +41,7 @@ _EXPRESSIONS = re.compile(
     | \b(?:the\s+)?(?P<season>spring|summer|fall|autumn|winter)(?:\s+of)?\s+(?P<ys>(?:19|20)\d\d)\b
     | (?P<y5>(?:19|20)\d\d)年(?:(?P<zm1>\d\d?)月(?:份)?(?:(?P<zd1>\d\d?)[日号])?)?
     | (?P<zm2>\d\d?|十[一二]|[一二三四五六七八九十])月(?:份)?(?:(?P<zd2>\d\d?)[日号])?
-    | \b(?P<ago>\d+|a\ few|few|a\ couple\ of|couple\ of|an?|one|two|three|four|five|six|seven|eight|nine|ten)
+    | \b(?P<ago>\d{{1,4}}|a\ few|few|a\ couple\ of|couple\ of|an?|one|two|three|four|five|six|seven|eight|nine|ten)
         \s+(?P<ago_unit>day|week|month|year)s?\s+ago\b
     | (?P<zago>{_ZH_NUMBER})(?:[个個かヶカ])?(?P<zago_unit>天|日|周|週間?|星期|礼拜|月|年)(?:之|以)?前
     | \b(?P<rel>last|past|previous|this|current)\s+(?P<rel_unit>week|weekend|month|year|night|{DAYS})\b
