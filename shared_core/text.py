@@ -23,6 +23,14 @@ STOP_WORDS = frozenset(
     themselves then there these they this those through to too under until up ve very was we were what when where which
     while who whom why will with would you your yours yourself yourselves""".split()  # noqa: SIM905 - a list to read
 )
+ELSEWHERE_STOP_WORDS = frozenset(
+    """de del el los las una unos unas que por para como pero muy cuando donde quien cual esta este esto eso fue mis sus
+    le du des une est et qui dans pour avec sur pas vous nous je il elle ils elles cette ces aux ne quoi quel quelle quand
+    der das und ist ich sie wir ihr nicht mit auf fur von zu zum zur im ein eine einen einem einer wie wann wer habe haben
+    hast bin bist sind dem mein meine dein deine em uma nao di che gli nel della sono""".split()  # noqa: SIM905
+)
+"""Function words of Spanish, French, German, Italian and Portuguese that are no words of English."""
+
 CJK_STOP_WORDS = frozenset("的了是在我你他她它们吗呢吧啊和与就都也很这那有什么")
 CJK_STOP_PHRASES = frozenset(
     """什么时候 什么样 什么 怎么样 怎么 怎样 如何 为什么 多少 哪里 哪儿 哪个 哪些 哪位 那个 这个 那位 这位 几个 来着 请问 一下 时候""".split()  # noqa: SIM905 - a list to read
@@ -57,17 +65,44 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFC", kept)
 
 
+_NUMERALS = {ch: i for i, ch in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2, "兩": 2}
+_POWERS = {"十": 10, "百": 100, "千": 1000, "万": 10_000, "萬": 10_000}
+_COUNTED = "年月日号號天周週个個点點時时分秒岁歲歳人名位元円块塊斤斗米件本台条條张張只杯层楼届度克吨回次"
+_NUMERAL = re.compile(rf"[{''.join([*_NUMERALS, *_POWERS])}]{{1,12}}(?=[{_COUNTED}])")
+
+
+def _counted_in_digits(folded: str) -> str:
+    """Chinese numerals before what is counted, in digits: 三千人 is 3000人, 二〇二四年 2024年. Others stay: 一起, 星期三."""
+    return folded if folded.isascii() else _NUMERAL.sub(lambda found: _digits(found[0]), folded)
+
+
+def _digits(numeral: str) -> str:
+    if _POWERS.keys().isdisjoint(numeral):
+        return "".join(str(_NUMERALS[ch]) for ch in numeral)
+    whole = below = digit = 0
+    for ch in numeral:
+        power = _POWERS.get(ch)
+        if power is None:
+            digit = _NUMERALS[ch]
+        elif power == 10_000:
+            whole, below, digit = (whole + below + digit or 1) * power, 0, 0
+        else:
+            below, digit = below + (digit or 1) * power, 0
+    return str(whole + below + digit)
+
+
 def terms(text: str) -> list[str]:
     """Index terms in text order, repeats kept: stems without stop words, and CJK characters and bigrams.
 
     A Chinese function word counts neither alone nor as half of a bigram, and words do not join across a
     question word: "怎么样" stands in few statements, so it would pass for a rare word and outweigh what is asked.
+    A Chinese numeral before what it counts is a number: 二十三岁 is 23岁.
     Numbers lose their leading zeros, and one that an unspaced script goes on from is a pair with the character
     behind it as well: 03月 is 3月, which says more than a 3 somewhere and a 月 somewhere.
     """
     out: list[str] = []
     number, number_ends = "", -1
-    for piece in _PIECES.finditer(fold(text)):
+    for piece in _PIECES.finditer(_counted_in_digits(fold(text))):
         run = piece["unspaced"]
         if run:
             before = len(out)
@@ -85,9 +120,26 @@ def terms(text: str) -> list[str]:
             out.append(number)
             continue
         for part in re.split("['’]", piece[0]):
-            if part not in STOP_WORDS:
+            if part not in STOP_WORDS and part not in ELSEWHERE_STOP_WORDS:
                 out.append(_stem(part) if len(part) < 64 else part[:64])
     return out
+
+
+UNSPACED_PAIR, UNSPACED_CHARACTER = 0.5, 0.25
+"""What a pair of characters of an unspaced script, and one alone, count of a word."""
+
+_UNSPACED_TERM = re.compile(f"[{_UNSPACED}]{{1,2}}")
+
+
+def share_of_word(term: str) -> float:
+    """What an index term of a query counts, in (0, 1]: a word or a number 1, a piece of an unspaced script less.
+
+    A word of four such characters is cut into seven terms that say one thing. Counted in full they outweigh the one
+    number or name beside it that tells what is asked for: "whose telephone number is 5551234?" would find any telephone.
+    """
+    if term.isascii() or not _UNSPACED_TERM.fullmatch(term):
+        return 1.0
+    return UNSPACED_PAIR if len(term) == 2 else UNSPACED_CHARACTER
 
 
 def normalised(text: str) -> str:

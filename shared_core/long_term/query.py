@@ -1,6 +1,6 @@
 """Reading a query: whom it names, which time it means, and what kind of answer it asks for.
 
-Pure functions of text, a given ``now`` and a given zone; English and Chinese. No scoring, no storage, no model.
+Pure functions of text, a given ``now`` and a given zone. No scoring, no storage, no model.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from shared_core.long_term.times import DAYS, MONTHS, Span, spans
 from shared_core.scoring.lexical import idf
-from shared_core.text import STOP_WORDS, fold, terms
+from shared_core.text import STOP_WORDS, fold, share_of_word, terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,22 @@ def analyse(text: str, *, speakers: Iterable[str] = (), now: float, zone: tzinfo
         for term in terms(sentence):
             weights.setdefault(term, LEAD_WEIGHT)
     name_terms = {term for name in named for term in terms(name)}
-    weights = {term: LEAD_WEIGHT if term in _ASKING_TERMS else weight for term, weight in weights.items()}
+    weights = {
+        term: (LEAD_WEIGHT if term in _ASKING_TERMS else weight) * share_of_word(term)
+        for term, weight in weights.items()
+    }
     kept = {term: weight for term, weight in weights.items() if term not in name_terms} or weights
     return Query(tuple(kept), tuple(kept.values()), named, spans(asked, now=now, zone=zone), asks_time(asked))
+
+
+LONGEST = 8_000
+"""Characters of a query that are read. Of a longer one the end counts, where the question is: reading a whole pasted
+file would take seconds, and models read less of it anyway."""
+
+
+def read_part(text: str) -> str:
+    """The part of a query that recall reads: all of it, or its last LONGEST characters."""
+    return text[-LONGEST:]
 
 
 EXPANSION_MEMORIES = 5
@@ -127,12 +140,16 @@ def speakers_named(text: str, speakers: Iterable[str]) -> frozenset[str]:
 
 _ASKS_TIME = re.compile(
     r"\bwhen\b|\bhow long\b|\b(?:what|which) (?:date|day|month|year|time|week)\b|"
-    r"什么时候|什麼時候|何时|何時|几点|幾點|哪天|哪一天|哪年|哪个月|几月|几号|多久|(?:时间|日期)(?:是|在)?(?:什么|哪|几|多)"
+    r"什么时候|什麼時候|何时|何時|几点|幾點|哪天|哪一天|哪年|哪个月|几月|几号|多久|(?:时间|日期)(?:是|在)?(?:什么|哪|几|多)|"
+    r"^\W*cuando\b|^\W*quand\b|^\W*quando\b|\bwann\b|\ba que hora\b|\b(?:que|quel) (?:dia|jour)\b|\bwelchem tag\b|"
+    r"いつ|何時|何日|何曜日|언제|몇 ?시|며칠"
 )
 _SURE_MONTHS = "|".join(month for month in MONTHS if month != "may")  # "I may come" tells no time
 _TIME_WORDS = frozenset(
     """yesterday today tonight tomorrow ago day days week weeks weekend weekends month months year years hour hours
-    minute minutes morning evening night recently soon last next""".split()  # noqa: SIM905
+    minute minutes morning evening night recently soon last next
+    ayer anteayer semana semanas gestern vorgestern heute woche wochen monat uhr demain semaine aujourd
+    ieri oggi domani settimana ontem hoje amanha""".split()  # noqa: SIM905
 ).union(DAYS.split("|"), _SURE_MONTHS.split("|"))
 _TIME_TERMS = frozenset(term for word in _TIME_WORDS for term in terms(word))
 _DIGIT = re.compile("[0-9]")
@@ -140,7 +157,8 @@ _WORDS = re.compile("[a-z]+")
 _MAY_HOLD_A_DATE = re.compile(r"[0-9]|[^\x00-\x7f]")  # a cheap look: every memory of a scope is asked when it is read
 _DATE = re.compile(
     r"\b(?:(?:19|20)\d\d|\d{1,2}(?:st|nd|rd|th)|\d{1,2}(?::\d\d)? ?[ap]m)\b|"
-    r"[零〇一二三四五六七八九十百两\d]+个?(?:点|月|日|号|年|周|天|小时|分钟|星期)|"
+    r"[零〇一二三四五六七八九十百两\d]个?(?:点|月|日|号|年|周|天|小时|分钟|星期)|"
+    r"[昨今明][日年]|[先今来][週月]|[月火水木金土日]曜|어제|오늘|내일|요일|지난|"
     r"[昨今明前后]天|[上下本这]个?(?:周|星期|月|礼拜)|去年|今年|明年|早上|上午|中午|下午|晚上"
 )
 

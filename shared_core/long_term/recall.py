@@ -18,7 +18,7 @@ import numpy.typing as npt
 from shared_core.long_term.decaying import effective
 from shared_core.long_term.hooks import reranked, rewritten
 from shared_core.long_term.index import Floats, Ints, ScopeIndex
-from shared_core.long_term.query import analyse
+from shared_core.long_term.query import analyse, read_part
 from shared_core.long_term.shown import mark
 from shared_core.long_term.signals import signals_of, words_match
 from shared_core.long_term.store import MemoryStore
@@ -26,7 +26,7 @@ from shared_core.long_term.view import View, visible
 from shared_core.records import Hit, Memory
 from shared_core.scoring.fusion import fuse, total
 from shared_core.storage.base import Access
-from shared_core.text import Signature, estimate_tokens, near_identical, signature, terms
+from shared_core.text import Signature, estimate_tokens, near_identical, share_of_word, signature, terms
 
 RERANKED = 4
 """A reranker is handed this many times the hits that are asked for."""
@@ -56,7 +56,7 @@ def recall(
     """
     if k == 0:
         return []
-    query = rewritten(store, query)
+    query = read_part(rewritten(store, query))
     vector = store.vectors.of_query(query)
     count = store.settings.count_tokens or estimate_tokens
     with store.current(scope) as index:
@@ -227,6 +227,6 @@ def by_similarity(
     def rank(index: ScopeIndex, positions: Ints) -> tuple[Floats, ...]:
         if vector is not None:
             return (np.nan_to_num(index.cosines(vector)[positions], nan=-1.0),)
-        return (words_match(index, positions, dict.fromkeys(terms(query), 1.0)),)
+        return (words_match(index, positions, {term: share_of_word(term) for term in terms(query)}),)
 
     return rank

@@ -15,6 +15,7 @@ from shared_core.errors import InvalidInput, NotFound
 from shared_core.long_term import lifecycle, transfer
 from shared_core.long_term import recall as recalling
 from shared_core.long_term.draft import Draft, draft
+from shared_core.long_term.query import read_part
 from shared_core.long_term.shown import Marks
 from shared_core.long_term.store import MemoryStore
 from shared_core.long_term.view import View
@@ -99,10 +100,7 @@ class LongTerm:
 
         ``shown_texts`` are texts that the reader has before it already: memories of equal text are passed over.
         """
-        if not isinstance(query, str):
-            raise InvalidInput(
-                f"query: expected a string, got {type(query).__name__}{arguments.part(query, 'text', 'content')}"
-            )
+        _check_query(query)
         view = View(
             session=arguments.optional_name("session", session),
             tags=None if tags is None else arguments.names("tags", tags),
@@ -181,6 +179,8 @@ class LongTerm:
     def retrieve_by_similarity(self, query: str, *, scope: str | None = None, limit: int = 10) -> builtins.list[Memory]:
         """The memories nearest in meaning to the query (by its words where no model is)."""
         now = self._clock()
+        _check_query(query)
+        query = read_part(query)
         vector = self._store.vectors.of_query(query)
         return self._retrieve(recalling.by_similarity(vector, query), scope, limit, now=now)
 
@@ -320,3 +320,10 @@ class LongTerm:
 
 def _chosen(given: int | None, otherwise: int | None) -> int | None:
     return otherwise if given is None else given
+
+
+def _check_query(query: object) -> None:
+    if not isinstance(query, str):
+        raise InvalidInput(
+            f"query: expected a string, got {type(query).__name__}{arguments.part(query, 'text', 'content')}"
+        )

@@ -1,6 +1,7 @@
 """Times in words: "last week", "in May 2023", 上周五, as stretches of the calendar of a zone.
 
-A pure function of text, a given ``now`` and a given zone; English and Chinese. What a query does with
+A pure function of text, a given ``now`` and a given zone; English and Chinese here, what other languages say in
+``time_words.py``. What a query does with
 the time it names lives in ``query.py``.
 """
 
@@ -8,7 +9,9 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import partial
 
+from shared_core.long_term.time_words import ago, dates, phrases
 from shared_core.text import fold
 
 Span = tuple[float, float]
@@ -27,7 +30,7 @@ _SEASONS = {"spring": 3, "summer": 6, "fall": 9, "autumn": 9, "winter": 12}
 YEARS_BACK = 12
 """A month named without its year means that month of any of this many years up to now."""
 
-_ZH_NUMBER = r"(?:\d+|[零一二三四五六七八九十两几]+)"
+_ZH_NUMBER = r"(?:(?<!\d)\d{1,4}|[零一二三四五六七八九十两几]{1,3})"
 _EXPRESSIONS = re.compile(
     rf"""
       \b(?P<iso>(?:19|20)\d\d-\d\d?-\d\d?)\b
@@ -38,14 +41,14 @@ _EXPRESSIONS = re.compile(
     | \b(?:the\s+)?(?P<season>spring|summer|fall|autumn|winter)(?:\s+of)?\s+(?P<ys>(?:19|20)\d\d)\b
     | (?P<y5>(?:19|20)\d\d)年(?:(?P<zm1>\d\d?)月(?:份)?(?:(?P<zd1>\d\d?)[日号])?)?
     | (?P<zm2>\d\d?|十[一二]|[一二三四五六七八九十])月(?:份)?(?:(?P<zd2>\d\d?)[日号])?
-    | \b(?P<ago>\d+|a\ few|few|a\ couple\ of|couple\ of|an?|one|two|three|four|five|six|seven|eight|nine|ten)
+    | \b(?P<ago>\d{{1,4}}|a\ few|few|a\ couple\ of|couple\ of|an?|one|two|three|four|five|six|seven|eight|nine|ten)
         \s+(?P<ago_unit>day|week|month|year)s?\s+ago\b
-    | (?P<zago>{_ZH_NUMBER})(?:个)?(?P<zago_unit>天|日|周|星期|礼拜|月|年)(?:之|以)?前
+    | (?P<zago>{_ZH_NUMBER})(?:[个個かヶカ])?(?P<zago_unit>天|日|周|週間?|星期|礼拜|月|年)(?:之|以)?前
     | \b(?P<rel>last|past|previous|this|current)\s+(?P<rel_unit>week|weekend|month|year|night|{DAYS})\b
     | (?P<zrel>上上|上|这|本)个?(?P<zrel_unit>周末|周|星期|礼拜|月)(?P<zday>[一二三四五六日天])?
     | (?P<zyear>前年|去年|今年)
-    | \b(?P<before>the\ day\ before\ yesterday)\b | \b(?P<day>yesterday|today|tonight)\b | (?P<zd>前天|昨天|昨晚|今天|今晚)
-    | \b(?:in|during|of|since|by|from|until)\s+(?P<y6>(?:19|20)\d\d)\b
+    | \b(?P<before>the\ day\ before\ yesterday)\b | \b(?P<day>yesterday|today|tonight)\b | (?P<zd>(?<!大)前天|昨天|昨晚|今天|今晚)
+    | \b(?:in|during|of|since|by|from|until|en|em|im\ jahr|nel|desde|depuis|seit)\s+(?P<y6>(?:19|20)\d\d)\b
     """,
     re.VERBOSE,
 )
@@ -55,7 +58,7 @@ def spans(text: str, *, now: float, zone: tzinfo = UTC) -> tuple[Span, ...]:
     """The stretches of time that ``text`` means, seen from ``now`` in ``zone``: "last week", "in May 2023", 上周五.
 
     A month or day without its year stands for that one of any of the last YEARS_BACK years. Weeks
-    begin on Monday. What is no possible date is passed over; where ``now`` is none, all of it.
+    begin on Monday. A date that has not begun is another year's, or a slip; "tomorrow" and "next week" lie ahead. What is no possible date is passed over; where ``now`` is none, all of it.
     """
     try:
         today = datetime.fromtimestamp(now, zone).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -68,7 +71,54 @@ def spans(text: str, *, now: float, zone: tzinfo = UTC) -> tuple[Span, ...]:
             found += [(since.timestamp(), until.timestamp()) for since, until in pairs if since.timestamp() <= now]
         except (ValueError, OverflowError):
             continue
+    found += _elsewhere(fold(text), today, now)
     return tuple(dict.fromkeys(found))
+
+
+def _elsewhere(folded: str, today: datetime, now: float) -> list[Span]:
+    """What is said in other languages, and of days to come."""
+    found: list[Span] = []
+    for read in (
+        *(partial(_phrase, today, *one) for one in phrases(folded)),
+        *(partial(_around, today, *one) for one in ago(folded)),
+    ):
+        try:
+            since, until = read()
+            found.append((since.timestamp(), until.timestamp()))
+        except (ValueError, OverflowError):
+            continue
+    for year, month, day in dates(folded):
+        for each in [year] if year else [today.year - back for back in range(YEARS_BACK)]:
+            try:
+                since, until = _dates(today, each, month, day)
+                found += [(since.timestamp(), until.timestamp())] * (since.timestamp() <= now)
+            except (ValueError, OverflowError):
+                continue
+    return found
+
+
+def _phrase(today: datetime, unit: str, back: int) -> tuple[datetime, datetime]:
+    """A unit of ``time_words.phrases``, so many back, as its days."""
+    kind, _, day = unit.rpartition(" ")
+    monday = today - timedelta(days=today.weekday(), weeks=back)
+    if kind == "week day":
+        since = monday + timedelta(days=int(day))
+    elif kind == "last":
+        since = today - timedelta(days=(today.weekday() - int(day) - 1) % 7 + 1)
+    elif kind == "next":
+        since = today + timedelta(days=(int(day) - today.weekday() - 1) % 7 + 1)
+    elif unit == "week":
+        return monday, monday + timedelta(days=7)
+    elif unit == "weekend":
+        return monday + timedelta(days=5), monday + timedelta(days=7)
+    elif unit == "month":
+        since = _months(today.replace(day=1), -back)
+        return since, _months(since, 1)
+    elif unit == "year":
+        return _dates(today, today.year - back)
+    else:
+        since = today - timedelta(days=back)
+    return since, since + timedelta(days=1)
 
 
 def _read(got: dict[str, str], today: datetime) -> list[tuple[datetime, datetime]]:
@@ -101,10 +151,14 @@ def _read(got: dict[str, str], today: datetime) -> list[tuple[datetime, datetime
 
 
 def _ago(got: dict[str, str], today: datetime) -> tuple[datetime, datetime]:
-    """Three weeks ago: the unit's length around that day, since nobody means it to the day."""
     count_text = got.get("ago") or got["zago"]
     count = int(count_text) if count_text.isdigit() else {**_NUMBERS, **_ZH_NUMBERS}.get(count_text, 3)
     unit = got.get("ago_unit") or {"天": "day", "日": "day", "月": "month", "年": "year"}.get(got["zago_unit"], "week")
+    return _around(today, unit, count)
+
+
+def _around(today: datetime, unit: str, count: int) -> tuple[datetime, datetime]:
+    """Three weeks ago: the unit's length around that day, since nobody means it to the day."""
     if unit == "day":
         return today - timedelta(days=count), today - timedelta(days=count - 1)
     if unit == "week":

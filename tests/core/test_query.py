@@ -24,7 +24,7 @@ from shared_core.long_term.query import (
     tells_time,
 )
 from shared_core.long_term.times import YEARS_BACK, spans
-from shared_core.text import terms
+from shared_core.text import UNSPACED_CHARACTER, UNSPACED_PAIR, terms
 
 NOW = datetime(2024, 5, 15, 15, 30, tzinfo=UTC).timestamp()
 
@@ -75,6 +75,62 @@ def days(text: str, *, now: float = NOW) -> list[tuple[str, str]]:
 )
 def test_a_time_is_read_as_its_days(text: str, since: str, until: str) -> None:
     assert days(text) == [(since, until)]
+
+
+@pytest.mark.parametrize(
+    ("text", "since", "until"),
+    [
+        ("tomorrow", "2024-05-16", "2024-05-17"),
+        ("next Friday", "2024-05-17", "2024-05-18"),
+        ("next Wednesday", "2024-05-22", "2024-05-23"),
+        ("next month", "2024-06-01", "2024-07-01"),
+        ("明天", "2024-05-16", "2024-05-17"),
+        ("大后天", "2024-05-18", "2024-05-19"),
+        ("大前天", "2024-05-12", "2024-05-13"),
+        ("下周三", "2024-05-22", "2024-05-23"),
+        ("下下周", "2024-05-27", "2024-06-03"),
+        ("下个月", "2024-06-01", "2024-07-01"),
+        ("¿Qué hice ayer?", "2024-05-14", "2024-05-15"),
+        ("¿qué pasó la semana pasada?", "2024-05-06", "2024-05-13"),
+        ("el viernes pasado", "2024-05-10", "2024-05-11"),
+        ("hace tres semanas", "2024-04-21", "2024-04-28"),
+        ("el 7 de mayo de 2023", "2023-05-07", "2023-05-08"),
+        ("en 2022", "2022-01-01", "2023-01-01"),
+        ("qu'ai-je fait hier ? je ne sais plus", "2024-05-14", "2024-05-15"),
+        ("avant-hier", "2024-05-13", "2024-05-14"),
+        ("il y a deux jours", "2024-05-13", "2024-05-14"),
+        ("en août 2022", "2022-08-01", "2022-09-01"),
+        ("was war letzten Freitag?", "2024-05-10", "2024-05-11"),
+        ("vor einem Monat", "2024-03-31", "2024-04-30"),
+        ("im März 2023", "2023-03-01", "2023-04-01"),
+        ("übermorgen", "2024-05-17", "2024-05-18"),
+        ("due giorni fa", "2024-05-13", "2024-05-14"),
+        ("há 3 dias", "2024-05-12", "2024-05-13"),
+        ("一昨日", "2024-05-13", "2024-05-14"),
+        ("先週の金曜日", "2024-05-10", "2024-05-11"),
+        ("2週間前", "2024-04-28", "2024-05-05"),
+        ("지난주", "2024-05-06", "2024-05-13"),
+        ("3일 전", "2024-05-12", "2024-05-13"),
+    ],
+)
+def test_days_to_come_and_other_languages_are_read_too(text: str, since: str, until: str) -> None:
+    assert days(text) == [(since, until)]
+
+
+@pytest.mark.parametrize(
+    "text", ["Was ist hier passiert?", "Guten Morgen!", "por la mañana", "a mai tai", "life on mars"]
+)
+def test_a_word_that_means_a_time_in_another_language_alone_is_none(text: str) -> None:
+    assert days(text) == []
+
+
+def test_pieces_of_an_unspaced_script_do_not_outweigh_the_number_beside_them() -> None:
+    """Seven pieces of a four-character word weigh 4 / 4 + 3 / 2 = 2.5, the number 1."""
+    read = analyse("电话号码5551234", now=NOW)
+    weights = dict(zip(read.terms, read.weights, strict=True))
+    assert weights.pop("5551234") == 1.0
+    assert set(weights.values()) == {UNSPACED_PAIR, UNSPACED_CHARACTER}
+    assert sum(weights.values()) == 2.5
 
 
 @pytest.mark.parametrize("text", ["in June", "during june", "六月", "6月"])
@@ -176,8 +232,8 @@ def test_words_before_the_last_sentence_count_less_and_the_last_one_decides() ->
     assert dict(zip(read.terms, read.weights, strict=True)) == {"hike": 1.0, "boot": 1.0, "love": LEAD_WEIGHT}
     read = analyse("今天天气真好。我真正想问的是：我的手机怎么样？", now=NOW)
     weights = dict(zip(read.terms, read.weights, strict=True))
-    assert weights["手机"] == 1.0
-    assert weights["天气"] == LEAD_WEIGHT
+    assert weights["手机"] == UNSPACED_PAIR
+    assert weights["天气"] == LEAD_WEIGHT * UNSPACED_PAIR
     assert read.spans == ()
 
 
@@ -204,7 +260,17 @@ def test_sentences_end_at_marks_not_inside_numbers(text: str, parts: list[str]) 
 
 
 @pytest.mark.parametrize(
-    "text", ["When did it start?", "How long was it?", "what year was that", "什么时候去的", "活动时间是什么？"]
+    "text",
+    [
+        "When did it start?",
+        "How long was it?",
+        "what year was that",
+        "什么时候去的",
+        "活动时间是什么？",
+        "¿Cuándo fue?",
+        "Wann war das?",
+        "いつですか",
+    ],
 )
 def test_a_question_for_a_time_is_seen(text: str) -> None:
     assert asks_time(text)
@@ -216,7 +282,20 @@ def test_another_question_is_not_taken_for_one(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["We went last week", "on Friday", "at 7 pm", "in 2019", "昨天去了", "晚上七点", "两年"]
+    "text",
+    [
+        "We went last week",
+        "on Friday",
+        "at 7 pm",
+        "in 2019",
+        "昨天去了",
+        "晚上七点",
+        "两年",
+        "ayer fuimos",
+        "gestern Abend",
+        "先週行った",
+        "어제 갔어",
+    ],
 )
 def test_a_text_with_a_time_tells_one(text: str) -> None:
     assert tells_time(text, terms(text))

@@ -27,6 +27,8 @@ SOME = st.text(max_size=200)
         ("3月5日的", ["3", "3月", "月", "5", "5日", "日"]),
         ("2的 2 杯", ["2", "2", "杯"]),
         ("room 007, at 08:30, 0 left", ["room", "7", "8", "30", "0", "left"]),
+        ("三千人", ["3000", "3000人", "人"]),
+        ("le café de la gare", ["cafe", "la", "gare"]),
         ("", []),
         ("🙂 !!", []),
         ("snake_case", ["snake", "case"]),
@@ -39,6 +41,26 @@ def test_terms_are_stems_and_cjk_characters_and_pairs(text, expected):
 def test_a_date_is_found_however_its_numbers_are_padded():
     assert t.terms("生日是03月07日") == t.terms("生日是3月7日")
     assert t.terms("on 03/07") == t.terms("on 3/7")
+
+
+@pytest.mark.parametrize(
+    ("said", "digits"),
+    [
+        ("二十三岁", "23岁"),
+        ("十点", "10点"),
+        ("二〇二四年", "2024年"),
+        ("两个", "2个"),
+        ("一万二千人", "12000人"),
+        ("三百零五块", "305块"),
+        ("千人", "1000人"),
+    ],
+)
+def test_a_chinese_numeral_before_what_it_counts_is_found_by_its_digits(said, digits):
+    assert t.terms(said) == t.terms(digits)
+
+
+def test_a_numeral_that_counts_nothing_is_a_word():
+    assert t.terms("一起") == ["一", "起", "一起"]
 
 
 @given(SOME)
