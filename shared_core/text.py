@@ -25,11 +25,12 @@ STOP_WORDS = frozenset(
 )
 ELSEWHERE_STOP_WORDS = frozenset(
     """de del el los las una unos unas que por para como pero muy cuando donde quien cual esta este esto eso fue mis sus
-    le du des une est et qui dans pour avec sur pas vous nous je il elle ils elles cette ces aux ne quoi quel quelle quand
-    der das und ist ich sie wir ihr nicht mit auf fur von zu zum zur im ein eine einen einem einer wie wann wer habe haben
-    hast bin bist sind dem mein meine dein deine em uma nao di che gli nel della sono""".split()  # noqa: SIM905
+    le du des une est et qui dans avec sur pas vous nous je il elle ils elles cette ces aux ne quoi quel quelle quand
+    der das und ist ich sie wir ihr nicht auf von zu zum zur im ein eine einen einem einer wie wann wer habe haben
+    bist sind dem mein meine dein deine em uma nao gli nel della sono""".split()  # noqa: SIM905
 )
-"""Function words of Spanish, French, German, Italian and Portuguese that are no words of English."""
+"""Function words of Spanish, French, German, Italian and Portuguese, without those that are words or names in English
+(pour, fur, bin, MIT)."""
 
 CJK_STOP_WORDS = frozenset("的了是在我你他她它们吗呢吧啊和与就都也很这那有什么")
 CJK_STOP_PHRASES = frozenset(

@@ -156,3 +156,8 @@ def test_two_lines_cost_at_most_their_sum_and_the_break(one, other):
 @given(st.text(st.characters(exclude_categories=["Z", "C"]), min_size=1, max_size=50))
 def test_text_that_shows_costs_something(text):
     assert t.estimate_tokens(text) >= 1
+
+
+def test_function_words_of_other_languages_leave_english_words_and_names_alone():
+    """In German and French mit, bin, für and pour say nothing; MIT, a bin, fur and pouring do in English."""
+    assert t.terms("MIT bin fur pour") == ["mit", "bin", "fur", "pour"]
