@@ -203,7 +203,7 @@ def test_keys_that_change_the_cache_while_they_are_compared_lose_no_slot_and_no_
         held = cache.keys()
         assert len({key.n for key in held}) == len(held) == len(cache) <= max_items
         assert cache.bytes == sum(deep_size(cache.get(key)) for key in held) <= 600
-        assert cache._slots._capacity - len(cache._slots.free) == len(held)  # no slot is lost
+        assert cache._held.table.slots._capacity - len(cache._held.table.slots.free) == len(held)  # no slot is lost
 
 
 def test_a_change_from_inside_another_is_made_when_that_one_has_ended():
