@@ -192,9 +192,10 @@ class Held:
             table.grow()
             self._replaced()
             return NOTHING
+        waiting = table.waiting()  # asked first: who is on the way in now may have arrived when the victims are chosen
         rows = room.leaving(table, size, slot, now)
         if rows is None:
-            if table.waiting():
+            if waiting:
                 return NOTHING
             self._counts["no_room"] += 1  # only pins can leave no room
             return None
