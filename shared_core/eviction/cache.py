@@ -132,19 +132,17 @@ class AttentionLRUCache:
                     last_accessed[slot] = now
                 except IndexError:  # an entry that came after the table has grown: fresh enough
                     pass
-                return value if self._simple else self._finish(slot, value)
+                if self._simple:
+                    return value
+                slots = self._held.table.slots
+                try:
+                    if slots.counts and slots.use(slot):
+                        with self._changes.lock:
+                            slots.rescale()
+                except IndexError:  # cleared in between: nothing is left to count
+                    pass
+                return value if self._copy is None or type(value) in self._shared else self._copy(value)
         return self._look(key, query_vector)
-
-    def _finish(self, slot: int, value: Any) -> Any:
-        """What a hit takes beside the value and the instant: a count of its use, a copy."""
-        slots = self._held.table.slots
-        try:
-            if slots.counts and slots.use(slot):
-                with self._changes.lock:
-                    slots.rescale()
-        except IndexError:  # cleared in between: nothing is left to count
-            pass
-        return self._out(value)
 
     def _look(self, key: Hashable, query_vector: npt.ArrayLike | None = None) -> Any:
         """``get`` with the lock, for what is more than a hit."""
@@ -164,10 +162,9 @@ class AttentionLRUCache:
             if changes.later and not inside:
                 changes.catch_up()
         # Outside the lock: nobody changes what is stored, and a slow copy holds nobody up.
-        return value if value is MISS else self._out(value)
-
-    def _out(self, value: Any) -> Any:
-        return value if self._copy is None or type(value) in self._shared else self._copy(value)
+        if value is MISS or self._copy is None or type(value) in self._shared:
+            return value
+        return self._copy(value)
 
     def attend(self, task_vector: npt.ArrayLike) -> None:
         """Make the cosine with the task vector the evidence of every entry now here that has an embedding.
@@ -185,7 +182,7 @@ class AttentionLRUCache:
 
     # Writing
 
-    def put(
+    def put(  # noqa: PLR0915  one hot path, written out
         self, key: Hashable, value: Any, embedding: npt.ArrayLike | None = None, prior: float | None = None
     ) -> bool:
         """Store the value; False if it is not stored: too large, no room beside pins, not copyable.
@@ -198,40 +195,33 @@ class AttentionLRUCache:
         # interpreter lock as ``get`` does. A slot belongs to whoever took it from the queue, and is found by nobody
         # before its key is in the index; whoever was not the first with this key, or finds that what it wrote to
         # may have been replaced meanwhile, asks again with the lock.
-        changes = self._changes
-        quick, index, free, keys, values, last_accessed, table = opened = changes.opened
-        if type(value) in quick and type(key) is str and embedding is None is prior and key not in index:
-            clock = self._clock
-            now = clock()
-            try:
+        clock, changes = self._clock, self._changes
+        now, opened = clock(), changes.opened
+        if opened is not CLOSED and embedding is None is prior and type(key) is str:
+            quick, index, free, keys, values, last_accessed, table = opened
+            if type(value) in quick and key not in index:
                 try:
-                    slot = free.popleft()
-                except IndexError:  # no free slot
-                    pass
-                else:
-                    keys[slot] = key
-                    values[slot] = value
-                    last_accessed[slot] = now
-                    first = index.setdefault(key, slot) == slot
-                    if first and changes.opened is opened:
-                        return True
-                    if changes.alone(partial(self._held.arrive, table, index, key, slot, now, first=first)):
-                        return True
-            except BaseException:  # interrupted: a slot may be taken, and nobody knows which
-                changes.alone(partial(self._held.mend, table))
-                raise
-            return self._store(key, value, None, None, now)
-        return self._store(key, value, embedding, prior, self._clock())
-
-    def _store(
-        self, key: Hashable, value: Any, embedding: npt.ArrayLike | None, prior: float | None, now: float
-    ) -> bool:
-        """``put`` with the lock, for whatever it cannot do without."""
+                    try:
+                        slot = free.popleft()
+                    except IndexError:  # no free slot
+                        pass
+                    else:
+                        keys[slot] = key
+                        values[slot] = value
+                        last_accessed[slot] = now
+                        first = index.setdefault(key, slot) == slot
+                        if first and changes.opened is opened:
+                            return True
+                        if changes.alone(partial(self._held.arrive, table, index, key, slot, now, first=first)):
+                            return True
+                except BaseException:  # interrupted: a slot may be taken, and nobody knows which
+                    changes.alone(partial(self._held.mend, table))
+                    raise
         unit = None if embedding is None else arguments.unit_vector("embedding", embedding)
         if prior is not None:
             prior = arguments.share("prior", prior)
         gone: Any = None  # whatever leaves is held until the lock is free: its __del__ may call the cache
-        changes, held, copied = self._changes, self._held, False
+        held, copied = self._held, False
         if type(value) in self._flat:
             # What sys.getsizeof says of these types, at a quarter of its price.
             size = value.__sizeof__() if self._measures else 0
@@ -247,10 +237,11 @@ class AttentionLRUCache:
             size = arguments.size(self._getsizeof(value))
         if unit is not None:
             size += unit.nbytes
-        changes.acquire()
+        acquire, release = changes.acquire, changes.release
+        acquire()
         if changes.inside:
             changes.later.append(partial(self.put, key, value, embedding, prior))
-            changes.release()
+            release()
             return True
         try:
             changes.inside, changes.opened = True, CLOSED
@@ -259,7 +250,7 @@ class AttentionLRUCache:
             stored, evicted, gone = held.store(key, value, size, prior, unit, now)
         finally:
             changes.inside, changes.opened = False, changes.offered
-            changes.release()
+            release()
             if changes.later:
                 changes.catch_up()
         del gone

@@ -45,7 +45,9 @@ class Table:
         self.grow()
 
     def opened(self) -> Opened:
-        """What a put without the lock may use until something of it is replaced."""
+        """What a put without the lock may use until something of it is replaced; ``CLOSED`` lets no value in."""
+        if not self.quick:
+            return CLOSED
         slots = self.slots
         return self.quick, self.index, slots.free, self.keys, self.values, slots.last_accessed, self
 
