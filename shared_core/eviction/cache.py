@@ -149,7 +149,8 @@ class AttentionLRUCache:
         query = None if query_vector is None else arguments.unit_vector("query_vector", query_vector)
         now = self._clock()
         changes = self._changes
-        changes.acquire()
+        acquire, release = changes.by_hand
+        acquire()
         inside = changes.inside
         try:
             changes.inside, changes.opened = True, CLOSED
@@ -158,7 +159,7 @@ class AttentionLRUCache:
             changes.inside = inside
             if not inside:
                 changes.opened = changes.offered
-            changes.release()
+            release()
             if changes.later and not inside:
                 changes.catch_up()
         # Outside the lock: nobody changes what is stored, and a slow copy holds nobody up.
@@ -237,7 +238,7 @@ class AttentionLRUCache:
             size = arguments.size(self._getsizeof(value))
         if unit is not None:
             size += unit.nbytes
-        acquire, release = changes.acquire, changes.release
+        acquire, release = changes.by_hand
         acquire()
         if changes.inside:
             changes.later.append(partial(self.put, key, value, embedding, prior))

@@ -14,9 +14,9 @@ from typing import Any
 class Changes:
     """Whoever changes something holds the lock and sets ``inside``; ``alone`` does both.
 
-    Where a call costs as much as the change, its owner writes ``alone`` out: ``acquire``, look at ``inside``
-    (True for whom the lock lets in all the same: add to ``later``, and leave), set it and close, and at the
-    end take both back, ``release``, and ``catch_up`` if there is something in ``later``.
+    Where a call costs as much as the change, its owner writes ``alone`` out: take the lock ``by_hand``, look at
+    ``inside`` (True for whom the lock lets in all the same: add to ``later``, and leave), set it and close, and at
+    the end take both back, give back the lock, and ``catch_up`` if there is something in ``later``.
 
     ``opened`` is what a writer without the lock may begin with: what the owner last put into ``offered``, and
     ``closed`` in the middle of a change, so that the changes of one thread keep their order.
@@ -29,8 +29,8 @@ class Changes:
     def renew(self) -> None:
         """Begin with a lock of our own, and nothing to do."""
         self.lock = threading.RLock()
-        # Taken and given back by hand where it counts: ``with`` costs twice as much as the two calls.
-        self.acquire, self.release = self.lock.acquire, self.lock.release
+        # To take it and give it back by hand where it counts: ``with`` costs twice as much as the two calls.
+        self.by_hand = self.lock.acquire, self.lock.release
         self.inside = False
         self.opened = self.offered
         self.later: list[Callable[[], Any]] = []

@@ -32,8 +32,11 @@ class Room:
             evictable[slot] = False
             items, nbytes = items - 1, nbytes - slots.size[slot]
         entries = slots.entries(now)
+        scores = self.keep_score(entries)
+        if scores is entries.last_accessed:  # reads go on writing there, and victims are found in several looks
+            scores = scores.copy()
         lowest = victims(
-            self.keep_score(entries),
+            scores,
             entries.last_accessed,
             entries.inserted,
             slots.column("size"),

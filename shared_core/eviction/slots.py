@@ -223,9 +223,8 @@ class Slots:
         """All facts a policy may look at, rows without an entry included.
 
         An instant that the clock could not tell (NaN, infinity) counts as long ago; it would spoil every score.
-        The instants are copied: reads go on meanwhile, and victims are chosen in several looks at the same numbers.
         """
-        last_accessed = self.column("last_accessed").copy()
+        last_accessed = self.column("last_accessed")
         told = np.isfinite(last_accessed)
         if not told.all():
             last_accessed = np.where(told, last_accessed, _LONG_AGO)

@@ -42,14 +42,17 @@ def in_order(cache, bound):
 
 
 def interrupted_put(cache, key, value, step, intrude):
-    """``cache.put`` with ``intrude()`` called before its ``step``-th instruction; its answer and whether it got there."""
+    """``cache.put`` with ``intrude()`` called before its ``step``-th instruction; its answer and whether it got there.
+
+    Instructions that it carries out with the lock do not count.
+    """
     code, seen = AttentionLRUCache.put.__code__, [0]
 
     def trace(frame, event, _argument):
         if frame.f_code is not code:
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        if event == "opcode":
+        if event == "opcode" and not cache._changes.lock._is_owned():
             if seen[0] == step:
                 sys.settrace(None)
                 intrude()
