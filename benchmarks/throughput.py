@@ -246,7 +246,7 @@ def victim(size: int) -> Figures:
     waiting = iter(pairs[size:])
     for _ in range(PASSES):
         key, value = next(waiting)
-        scores = cache._keep_score(cache._slots.entries(now[0])).copy()  # noqa: SLF001  how fast it goes depends on them
+        scores = cache._held._room.keep_score(cache._held.table.slots.entries(now[0])).copy()  # noqa: SLF001  how fast it goes depends on them
         passes.append(seconds(lambda key=key, value=value: cache.put(key, value)) / count)
         fill(cache, [next(waiting) for _ in range(size - len(cache))])
         bare.append(seconds(lambda scores=scores: np.argpartition(scores, count)[:count]) / count)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 import numpy as np
@@ -45,7 +46,8 @@ class Slots:
     calls ``grow`` when it is empty. Slots are taken in the order in which they were given back, so each
     knows the number of its next insertion beforehand: ``inserted`` costs a new entry nothing, and a number
     not reached yet tells a free slot. It keeps its other facts: whoever reads a whole column leaves out
-    the rows that are not ``evictable``.
+    the rows that are not ``evictable``. Slots may be taken without the lock of the owner; a queue that has run
+    dry is replaced, not filled: who still has the old one finds nothing there.
 
     ``last_accessed`` is also written, and ``use`` called, without the lock of the owner: ``use`` is a run of
     bytecode without a call or a loop, which CPython does not interrupt where it has a global interpreter
@@ -98,7 +100,7 @@ class Slots:
     # Coming and going
 
     def grow(self) -> int:
-        """More free slots, the lowest first; how many."""
+        """More free slots, the lowest first, where there is none; how many."""
         old, self._capacity = self._capacity, min(max(2 * self._capacity, _FIRST_CAPACITY), self._limit)
         for name in self._columns:
             shorter = getattr(self, name)
@@ -111,7 +113,7 @@ class Slots:
             self._embeddings = more
         self.column("inserted")[old:] = np.arange(self._numbered, self._numbered + self._capacity - old)
         self._numbered += self._capacity - old
-        self.free.extend(range(old, self._capacity))
+        self.free = deque(range(old, self._capacity))
         return self._capacity - old
 
     def _queue(self, slots: Sequence[int]) -> None:
@@ -121,7 +123,10 @@ class Slots:
             inserted[slot] = number
             number += 1
         self._numbered = number
-        self.free.extend(slots)
+        if self.free:
+            self.free.extend(slots)
+        else:
+            self.free = deque(slots)
 
     def enter(self, slot: int, key: Hashable) -> None:
         """Count the first use of a new entry, on top of those it had when the key was evicted lately."""
@@ -129,7 +134,7 @@ class Slots:
         if ghosts is None:
             self.uses[slot] = self._unit
             return
-        held = self._capacity - len(self.free)
+        held = self.held()
         if ghosts.began:
             uses = ghosts.enter(key, held)
             self.uses[slot] = -self._unit if uses is None else uses + self._unit
@@ -142,14 +147,27 @@ class Slots:
         """Give back the slots of entries that the policy evicted, and keep their counts for a while."""
         self.release(slots)
         if self._ghosts is not None:
-            self._ghosts.leave(keys, np.abs(self.column("uses")[slots]).tolist(), self._capacity - len(self.free))
+            self._ghosts.leave(keys, np.abs(self.column("uses")[slots]).tolist(), self.held())
 
     def release(self, slots: Sequence[int]) -> None:
         """Give slots back."""
         self.pinned.difference_update(slots)
         self._queue(slots)
         if self._ghosts is not None:
-            self._growth = scoring.growth(self._capacity - len(self.free))
+            self._growth = scoring.growth(self.held())
+
+    def held(self) -> int:
+        """How many slots are taken."""
+        return self._capacity - len(self.free)
+
+    def reclaim(self, held: AbstractSet[int]) -> int:
+        """Free all slots but these, in a new queue; how many slots there are."""
+        free = [slot for slot in range(self._capacity) if slot not in held]
+        for slot in free:
+            self.size[slot] = 0
+        self.free, self._numbered = deque(), self._numbered - len(self.free)
+        self.release(free)
+        return self._capacity
 
     def evictable(self) -> npt.NDArray[np.bool_]:
         """Which slots hold an entry that is not pinned, shape [n]."""

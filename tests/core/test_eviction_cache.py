@@ -191,8 +191,8 @@ def test_attend_late_equals_stamping_at_once(clock):
         if i % 50 == 49:
             task = rng.standard_normal(8)
             late.attend(task)
-            for slot in list(now._index.values()):
-                now._slots.look(slot, np.asarray(task / np.linalg.norm(task), dtype=np.float32))
+            for slot in list(now._held.table.index.values()):
+                now._held.table.slots.look(slot, np.asarray(task / np.linalg.norm(task), dtype=np.float32))
         if i % 30 == 29:
             for cache in (late, now):
                 cache.get(i, query_vector=embeddings[i - 1])
@@ -266,7 +266,7 @@ def test_the_frequency_prior_survives_any_number_of_accesses(clock):
     cache.put("c", 1)
     assert cache.keys() == ["a", "c"]
     # Each use weighs 2 ** -0.1 of the next one: at most 1 / (1 - 2 ** -0.1) = 14.93 uses.
-    assert cache._slots.entries(clock()).access_count.max() <= 14.93
+    assert cache._held.table.slots.entries(clock()).access_count.max() <= 14.93
 
 
 def test_an_explicit_prior_goes_before_the_frequency(clock):

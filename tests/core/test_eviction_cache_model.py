@@ -1,6 +1,7 @@
 """The cache against a naive model, step by step: contents, bounds and victims after every call."""
 
 import math
+import sys
 
 import pytest
 from hypothesis import settings
@@ -15,6 +16,7 @@ from shared_core.testing import FakeClock
 VECTORS = [(1.0, 0.0), (0.0, 2.0), (3.0, 4.0), (-1.0, 0.0), (0.0, 0.0)]
 vectors = st.sampled_from(VECTORS)
 keys = st.integers(0, 11)
+texts = keys.map(str)
 
 
 def cosine(a, b):
@@ -160,6 +162,44 @@ class CacheAgainstModel(RuleBasedStateMachine):
 
 TestCacheAgainstModel = CacheAgainstModel.TestCase
 TestCacheAgainstModel.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+
+
+class PutsWithoutTheLock(CacheAgainstModel):
+    """The same law where puts of new keys take no lock: bounded in entries alone, text for keys, nothing beside."""
+
+    @initialize(bound=st.integers(1, 9), policy=st.sampled_from(["attention_lru", "lru", "fifo"]))
+    def start(self, bound, policy):
+        self.clock, self.evicted = FakeClock(1000.0), []
+        self.cache = AttentionLRUCache(bound, policy=policy, clock=self.clock, on_evict=self.evicted.extend)
+        self.model = Model(bound, None, policy)
+        self.values = {}
+
+    @rule(key=texts, value=st.sampled_from([b"", b"x", b"xyz"]))
+    def put(self, key, value):
+        assert self.cache.put(key, key.encode() + value)
+        assert self.model.put(key, sys.getsizeof(key.encode() + value), None, None, self.clock.now)
+        self.values[key] = key.encode() + value
+
+    @rule(key=texts)
+    def get(self, key):
+        super().get(key, None)
+
+    @rule(key=texts, value=st.booleans())
+    def pin(self, key, value):
+        if value and sum(e["pinned"] for e in self.model.entries.values()) + 1 >= self.model.max_items:
+            return  # there is to be room for a put
+        super().pin(key, value)
+
+    @rule(key=texts)
+    def delete(self, key):
+        super().delete(key)
+
+    def values_when_evicted(self, key, value):
+        return key.encode() + value[len(key) :]
+
+
+TestPutsWithoutTheLock = PutsWithoutTheLock.TestCase
+TestPutsWithoutTheLock.settings = settings(max_examples=80, stateful_step_count=60, deadline=None)
 
 
 @pytest.mark.parametrize("vector", VECTORS)

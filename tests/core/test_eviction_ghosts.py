@@ -43,9 +43,9 @@ def test_what_was_deleted_leaves_no_ghost(clock):
     evicted = next(key for key in "abc" if key not in cache)
     held = next(iter(cache.keys()))
     cache.delete(held)
-    assert cache._slots._ghosts._uses.keys() == {hash(evicted)}
+    assert cache._held.table.slots._ghosts._uses.keys() == {hash(evicted)}
 
 
 def test_ghosts_are_no_more_than_the_entries_held(clock):
     cache, _ = held_after(range(1000), 10, clock)
-    assert len(cache._slots._ghosts._uses) <= 10
+    assert len(cache._held.table.slots._ghosts._uses) <= 10

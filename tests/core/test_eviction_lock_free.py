@@ -153,7 +153,7 @@ def test_no_use_is_lost_between_threads_as_long_as_the_interpreter_lock_is_there
     cache = AttentionLRUCache(2, policy="lfu")
     cache.put("k", 1)
     at_once(*[lambda: [cache.get("k") for _ in range(5000)]] * 4)
-    assert cache._slots.entries(0.0).access_count.max() == 20_001
+    assert cache._held.table.slots.entries(0.0).access_count.max() == 20_001
     assert cache.stats()["hits"] == 20_000
 
 
@@ -162,7 +162,7 @@ def test_a_read_of_the_frequency_interrupted_while_counts_are_scaled_is_not_weig
     cache = AttentionLRUCache(2, default_prior="frequency")
     cache.put("k", 1)
     at_once(*[lambda: [cache.get("k") for _ in range(10_000)]] * 4)
-    assert cache._slots.entries(0.0).access_count.max() <= 14.94
+    assert cache._held.table.slots.entries(0.0).access_count.max() <= 14.94
 
 
 def test_readings_are_the_clocks_and_are_counted():
@@ -214,10 +214,10 @@ def test_insertion_numbers_follow_the_insertions_through_deletes_evictions_and_g
             for key in (i - 2, i):
                 if cache.delete(key):
                     order.remove(key)
-        inserted = cache._slots.inserted
-        numbers = [inserted[cache._index[key]] for key in cache.keys()]  # noqa: SIM118
+        inserted = cache._held.table.slots.inserted
+        numbers = [inserted[cache._held.table.index[key]] for key in cache.keys()]  # noqa: SIM118
         assert numbers == sorted(set(numbers))
-        held = cache._slots.evictable().sum()
+        held = cache._held.table.slots.evictable().sum()
         assert held == len(cache)
-        assert inserted[cache._index[i]] == i if i in cache else True
+        assert inserted[cache._held.table.index[i]] == i if i in cache else True
     assert cache.keys() == order[-len(cache) :]

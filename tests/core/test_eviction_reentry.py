@@ -188,6 +188,33 @@ def test_a_key_whose_comparison_fails_takes_no_slot(left):
     assert cache.bytes == 6 * deep_size("w")
 
 
+@pytest.mark.parametrize("default_prior", [0.5, "frequency"])
+@pytest.mark.parametrize("left", range(1, 12))
+def test_a_key_whose_comparison_fails_while_a_neighbour_is_evicted_takes_no_slot(left, default_prior):
+    """The cache is full: the put compares the new key, then takes another out from among those that collide."""
+    cache = AttentionLRUCache(4, 1000, default_prior=default_prior)
+    for n in range(4):
+        cache.put(Failing(n), "v")
+    cache.get(next(iter(cache.keys())))  # the one to go is not the first to be met
+    Failing.left = left
+    failed = False
+    try:
+        cache.put(Failing(9), "v")
+    except RuntimeError:
+        failed = True
+    Failing.left = 0
+    assert failed or left > 5
+    table = cache._held.table
+    assert len(cache) in (3, 4)
+    assert set(table.index.values()) | set(table.slots.free) == set(range(4))
+    assert cache.bytes == len(cache) * deep_size("v")
+    assert all(cache.get(key) == "v" for key in cache.keys())  # noqa: SIM118
+    for n in range(20, 26):
+        assert cache.put(Failing(n), "w")
+    assert len(cache) == len(cache.keys()) == 4
+    assert cache.bytes == 4 * deep_size("w")
+
+
 @given(
     max_items=st.integers(1, 8),
     default_prior=st.sampled_from([0.5, "frequency"]),
@@ -203,7 +230,7 @@ def test_keys_that_change_the_cache_while_they_are_compared_lose_no_slot_and_no_
         held = cache.keys()
         assert len({key.n for key in held}) == len(held) == len(cache) <= max_items
         assert cache.bytes == sum(deep_size(cache.get(key)) for key in held) <= 600
-        assert cache._slots._capacity - len(cache._slots.free) == len(held)  # no slot is lost
+        assert cache._held.table.slots._capacity - len(cache._held.table.slots.free) == len(held)  # no slot is lost
 
 
 def test_a_change_from_inside_another_is_made_when_that_one_has_ended():

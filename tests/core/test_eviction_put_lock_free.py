@@ -1,0 +1,321 @@
+"""A new key takes no lock while there is room: whatever others do in the middle of it, no slot and no bound is lost."""
+
+import random
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+
+import pytest
+
+from shared_core.eviction import AttentionLRUCache
+from shared_core.records import MISS
+
+
+def in_another_thread(run, *arguments):
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(run, *arguments).result(10)
+
+
+def in_order(cache, bound):
+    """Index, keys, values, free slots and the columns say the same of every slot."""
+    table = cache._held.table
+    taken, free = set(table.index.values()), set(table.slots.free)
+    assert len(taken) == len(table.index) == len(cache) <= bound
+    assert len(free) == len(table.slots.free)
+    assert not taken & free
+    assert taken | free == set(range(len(table.keys))) == set(range(len(table.values)))
+    assert len(table.keys) == table.slots._capacity == len(table.slots.last_accessed) <= bound
+    for key, slot in table.index.items():
+        assert table.keys[slot] == key
+        assert table.slots.last_accessed[slot] > 0.0
+    for slot in free:
+        assert table.keys[slot] is table.values[slot] is None
+        assert table.slots.size[slot] == 0
+    assert table.slots.pinned <= taken
+    assert table.waiting() == 0
+    assert set(table.slots.evictable().nonzero()[0]) == taken - table.slots.pinned
+    numbers = [table.slots.inserted[slot] for slot in [*table.index.values(), *table.slots.free]]
+    assert len(set(numbers)) == len(numbers)
+    assert table.bytes == sum(table.slots.size[slot] for slot in taken)
+
+
+def interrupted_put(cache, key, value, step, intrude):
+    """``cache.put`` with ``intrude()`` called before its ``step``-th instruction; its answer and whether it got there.
+
+    Instructions that it carries out with the lock do not count.
+    """
+    code, seen = AttentionLRUCache.put.__code__, [0]
+
+    def trace(frame, event, _argument):
+        if frame.f_code is not code:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode" and not cache._changes.lock._is_owned():
+            if seen[0] == step:
+                sys.settrace(None)
+                intrude()
+            seen[0] += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        stored = cache.put(key, value)
+    finally:
+        sys.settrace(before)
+    return stored, seen[0] > step
+
+
+def others(cache, count):
+    for i in range(count):
+        assert cache.put(f"other-{i}", f"other-{i}")
+
+
+def put_the_same(cache):
+    assert cache.put("k", "theirs")
+
+
+def put_and_delete_the_same(cache):
+    put_the_same(cache)
+    cache.delete("k")  # may be gone already, where the put that goes on holds the only slot
+
+
+def clear_and_refill(cache):
+    cache.clear()
+    others(cache, 3)
+
+
+def evict(cache):
+    others(cache, 10)
+
+
+def grow(cache):
+    others(cache, 300 if len(cache) > 10 else 10)
+
+
+def put_a_key_with_code_of_its_own(cache):
+    assert cache.put(("a", 1), "other")
+
+
+def put_with_a_prior(cache):
+    assert cache.put("other", "other", prior=0.25)
+
+
+def put_what_must_be_copied(cache):
+    assert cache.put("other", ["other"])
+
+
+def break_off_a_put(cache):
+    """In the middle of a put of its own, after a slot was taken: the cache is mended then."""
+
+    def stop():
+        raise KeyboardInterrupt
+
+    for step in range(40, 120):
+        with suppress(KeyboardInterrupt):
+            interrupted_put(cache, "another", "another", step, stop)
+        cache.delete("another")
+
+
+INTRUDERS = [
+    put_the_same,
+    put_and_delete_the_same,
+    AttentionLRUCache.clear,
+    clear_and_refill,
+    evict,
+    grow,
+    put_a_key_with_code_of_its_own,
+    put_with_a_prior,
+    put_what_must_be_copied,
+    AttentionLRUCache.after_fork_in_child,
+]
+
+
+@pytest.mark.parametrize("intrude", INTRUDERS)
+@pytest.mark.parametrize(("bound", "place"), [(1, 0), (3, 2), (10_000, 128)], ids=["one", "last", "second growth"])
+def test_a_put_interrupted_at_any_instruction_stores_its_value_or_loses_it_whole(intrude, bound, place):
+    """Another thread does its work between any two instructions of the put; then a third fills the cache up."""
+    step, reached = 0, True
+    while reached:
+        cache = AttentionLRUCache(bound)
+        for i in range(place):
+            cache.put(f"before-{i}", "before")
+        stored, reached = interrupted_put(cache, "k", "own", step, partial(in_another_thread, intrude, cache))
+        assert stored
+        in_order(cache, bound)
+        assert cache.get("k") in ("own", "theirs", MISS)
+        if (
+            bound > 10
+            and intrude is not AttentionLRUCache.clear
+            and intrude is not AttentionLRUCache.after_fork_in_child
+        ):
+            assert cache.get("k") in ("own", "theirs") or intrude in (put_and_delete_the_same, clear_and_refill)
+        assert all(cache.get(f"other-{i}") in (f"other-{i}", MISS) for i in range(10))
+        for i in range(2 * min(bound, 10)):
+            assert cache.put(f"later-{i}", "later")
+        in_order(cache, bound)
+        assert len(cache) >= min(bound, 10)
+        step += 1
+    assert step > 50
+
+
+def test_a_put_interrupted_while_another_threads_put_is_broken_off_comes_again():
+    """Mending makes the table anew, and leaves puts on their way behind: they notice, and are made with the lock."""
+    step, reached = 0, True
+    while reached:
+        cache = AttentionLRUCache(3)
+        stored, reached = interrupted_put(cache, "k", "own", step, partial(in_another_thread, break_off_a_put, cache))
+        assert stored
+        in_order(cache, 3)
+        assert cache.get("k") == "own"
+        step += 12  # each step breaks off a put at each of its own instructions
+    assert step > 50
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 3])
+def test_a_put_broken_off_at_any_instruction_takes_no_slot_for_good(place):
+    """As Ctrl-C does: between the taking of a slot and the note of which one it was, too."""
+
+    def stop():
+        raise KeyboardInterrupt
+
+    step, reached = 0, True
+    while reached:
+        cache = AttentionLRUCache(3)
+        for i in range(place):
+            cache.put(f"before-{i}", "before")
+        cache.pin("before-0")
+        with suppress(KeyboardInterrupt):
+            _, reached = interrupted_put(cache, "k", "own", step, stop)
+        in_order(cache, 3)
+        assert cache.get("k") in ("own", MISS)
+        assert place == 0 or cache.get("before-0") == "before"
+        for i in range(5):
+            assert cache.put(f"later-{i}", "later")
+        assert len(cache) == 3
+        assert place == 0 or cache.get("before-0") == "before"
+        in_order(cache, 3)
+        step += 1
+    assert step > 50
+
+
+def test_a_new_key_is_put_while_another_thread_holds_the_lock():
+    cache = AttentionLRUCache(5, clock=iter(range(1, 100)).__next__)
+    cache.put("a", 1)
+    with cache._changes.lock:
+        in_another_thread(cache.put, "b", 2)
+        assert cache.get("b") == 2
+        assert cache.keys() == ["a", "b"]
+    in_order(cache, 5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"max_bytes": 1000}, {"default_prior": "frequency"}, {"policy": "lfu"}, {"getsizeof": len}, {"copy": str}],
+    ids=str,
+)
+def test_what_needs_more_than_a_slot_is_put_with_the_lock(options):
+    cache = AttentionLRUCache(5, **options)
+    thread = threading.Thread(target=cache.put, args=("k", "v"))
+    with cache._changes.lock:
+        thread.start()
+        thread.join(0.2)
+        assert thread.is_alive()
+        assert "k" not in cache
+    thread.join(10)
+    assert cache.get("k") == "v"
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_the_clock_is_read_once_for_a_put(full):
+    times = iter(range(1, 100))
+    cache = AttentionLRUCache(2, clock=lambda: float(next(times)))
+    for key in ["a", "b"] if full else ["a"]:
+        cache.put(key, 1)
+    before = next(times)
+    cache.put("k", 1)
+    cache.put("k", 2)
+    cache.put("k", [1])
+    assert next(times) == before + 4
+
+
+@pytest.mark.parametrize("policy", ["attention_lru", "lru", "fifo"])
+@pytest.mark.parametrize("bound", [1, 2, 7, 200])
+def test_after_a_storm_of_threads_every_slot_is_accounted_for(bound, policy):
+    """Puts, reads, deletes, clears and evictions at once, the threads changing places as often as they can."""
+    evicted = []
+    cache = AttentionLRUCache(bound, policy=policy, on_evict=evicted.extend)
+    wrong, rounds = [], 400
+
+    def run(number):
+        rng = random.Random(number)
+        try:
+            for i in range(rounds):
+                key = f"key-{rng.randrange(max(4, 2 * bound))}"
+                what = rng.random()
+                if what < 0.6:
+                    if not cache.put(key, f"{key}|{number}:{i}"):
+                        wrong.append(("not stored", key))
+                elif what < 0.85:
+                    value = cache.get(key)
+                    if value is not MISS and not value.startswith(f"{key}|"):
+                        wrong.append((key, value))
+                elif what < 0.95:
+                    cache.delete(key)
+                elif what < 0.96:
+                    cache.clear()
+                else:
+                    held = cache.keys()
+                    if len(held) > bound or len(set(held)) < len(held) or cache.bytes < 0:
+                        wrong.append(("keys", held))
+                if len(cache) > bound:
+                    wrong.append(("bound", len(cache)))
+        except BaseException as error:  # noqa: BLE001  whatever it is, the test is to fail with it
+            wrong.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=run, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert wrong == []
+    in_order(cache, bound)
+    assert all(value.startswith(f"{key}|") for key, value in evicted)
+    assert len(evicted) == cache.stats()["evictions"]
+    assert all(cache.get(key).startswith(f"{key}|") for key in cache.keys())  # noqa: SIM118
+    cache.clear()
+    for i in range(bound + 5):  # and nothing of the storm is left in the order of eviction
+        cache.put(f"last-{i}", "v")
+    assert cache.keys()[-1] == f"last-{bound + 4}"
+    if bound < 100:  # one at a time
+        assert cache.keys() == [f"last-{i}" for i in range(5, bound + 5)]
+
+
+def fill(cache, number):
+    for i in range(100):
+        cache.put(f"{number}-{i}", i)
+
+
+def test_threads_that_put_different_keys_at_once_fill_a_cache_to_its_bound_exactly():
+    for _ in range(20):
+        cache = AttentionLRUCache(400)
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            threads = [threading.Thread(target=fill, args=(cache, number)) for number in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            sys.setswitchinterval(interval)
+        assert set(cache.keys()) == {f"{n}-{i}" for n in range(4) for i in range(100)}
+        assert cache.stats()["evictions"] == 0
+        in_order(cache, 400)
