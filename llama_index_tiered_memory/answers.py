@@ -165,7 +165,12 @@ class Recording:
     def response(self) -> dict[str, Any]:
         """All of it in the shape of a chat completion, whose message is that of the last chunk."""
         message = self._last.get("message") or {"role": "assistant", "content": self._last.get("text")}
-        choice = {"index": 0, "message": copy.deepcopy(message), **self._finish}
+        message = copy.deepcopy(message)
+        for call in _calls(message):
+            if not call.get("id"):  # some providers have none: a call goes by its tool's name then, here only
+                function = call.get("function")
+                call["id"] = (function if isinstance(function, dict) else call).get("name")
+        choice = {"index": 0, "message": message, **self._finish}
         return {"object": "chat.completion", "choices": [choice], "usage": self._usage, "steps": list(self._steps)}
 
 
@@ -177,7 +182,7 @@ def replayed(found: Mapping[str, Any]) -> Iterator[Answer]:
     for one in found["steps"]:
         last = grown(last, one)
     kept = _call_ids(last.get("message") or {})
-    ids = {old: new for old, new in zip(kept, given, strict=True) if old != new}
+    ids = {old: new for old, new in zip(kept, given, strict=True) if old and old != new}
     for one in found["steps"]:
         packed = grown(packed, one)
         own = copy.deepcopy(packed)
@@ -279,11 +284,16 @@ def _finish(packed: Mapping[str, Any]) -> dict[str, str]:
     return {}
 
 
-def _call_ids(message: Mapping[str, Any]) -> list[Any]:
-    content = message.get("content")
-    blocks = [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
+def _calls(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The calls of a message, in its blocks and beside them."""
+    content, beside = message.get("content"), message.get("tool_calls")
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
     calls = [block for block in blocks if block.get("type") == "tool_use"]
-    return [call.get("id") for call in [*calls, *(message.get("tool_calls") or ())] if isinstance(call, Mapping)]
+    return calls + [call for call in beside if isinstance(call, dict)] if isinstance(beside, list) else calls
+
+
+def _call_ids(message: Mapping[str, Any]) -> list[Any]:
+    return [call.get("id") for call in _calls(message)]
 
 
 def _renamed(value: Any, ids: Mapping[Any, Any]) -> Any:

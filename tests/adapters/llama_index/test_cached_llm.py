@@ -308,7 +308,7 @@ def said(*blocks):
         ending(stop_reason="refusal"), ending(finish_reason="CONTENT_FILTER"), ending(stop_reason="pause_turn"),
         said(), said(TextBlock(text=" ")), said(ThinkingBlock(content="hm")),
         said(ToolCallBlock(tool_call_id="c", tool_name="f", tool_kwargs='{"cut": ')),
-        said(ToolCallBlock(tool_call_id=None, tool_name="f", tool_kwargs={})),
+        said(ToolCallBlock(tool_call_id=None, tool_name="", tool_kwargs={})),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("how", ["chat", "astream_chat"])
