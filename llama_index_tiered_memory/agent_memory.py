@@ -15,8 +15,10 @@ from pydantic import ConfigDict, Field, PrivateAttr, model_serializer, model_val
 from llama_index_tiered_memory import events
 from llama_index_tiered_memory.attach import OwnLock, address, attached, check_fields, scope_for
 from llama_index_tiered_memory.convert import to_conversation, to_message
-from shared_core import Context, TieredMemory, Turn, arguments
+from shared_core import Context, InvalidInput, TieredMemory, Turn, arguments
 from shared_core.messages import Message, is_empty, starts_turn, text_of, tool_calls, tool_results, without_thinking
+
+_WINDOW_SHARE = 0.75
 
 
 class TieredAgentMemory(BaseMemory):
@@ -72,8 +74,13 @@ class TieredAgentMemory(BaseMemory):
         return "TieredAgentMemory"
 
     @classmethod
-    def from_defaults(cls, chat_history: list[ChatMessage] | None = None, llm: Any = None, **fields: Any) -> Self:  # noqa: ARG003
-        """The same as the constructor; with ``chat_history`` the conversation becomes that."""
+    def from_defaults(cls, chat_history: list[ChatMessage] | None = None, llm: Any = None, **fields: Any) -> Self:
+        """The same as the constructor; with ``chat_history`` the conversation becomes that.
+
+        With ``llm`` and no ``token_limit`` the limit is three quarters of the model's context window, as in LlamaIndex.
+        """
+        if llm is not None and fields.get("token_limit") is None:
+            fields["token_limit"] = int(llm.metadata.context_window * _WINDOW_SHARE)
         made = cls(**fields)
         if chat_history:
             made.set(chat_history)
@@ -99,6 +106,8 @@ class TieredAgentMemory(BaseMemory):
         ``input`` is what the user asks, where the caller puts it behind these messages itself: what is recalled
         for it then stands in a user's message at the end. ``initial_token_count`` is room that is taken already.
         """
+        if input is not None and not isinstance(input, str | ChatMessage):
+            raise InvalidInput(f"input: expected what the user asks, a string or a ChatMessage, got {input!r:.80}")
         scope = self._scope()
         limit = max(self.token_limit - max(int(initial_token_count or 0), 0), 0)
         window = self.memory.turns.window(self.session_id, limit, scope=scope)

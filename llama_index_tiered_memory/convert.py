@@ -49,6 +49,10 @@ _SAID_BY = {"chatbot": "assistant", "model": "assistant"}
 
 def to_plain(message: ChatMessage) -> dict[str, Any]:
     """The message as a plain dict that ``to_message`` turns back. InvalidInput if something in it is no JSON."""
+    if not isinstance(message, ChatMessage):
+        raise InvalidInput(
+            f"message: expected a ChatMessage, got {message!r:.80}; write ChatMessage(role='user', content=…)"
+        )
     try:
         dumped = _with_infinities(message.model_dump(mode="json"), message.model_dump())
     except ValueError as error:  # PydanticSerializationError is one
@@ -188,6 +192,8 @@ def metadata_of(memory: Memory) -> dict[str, Any]:
 
 def to_json_value(value: dict[str, Any]) -> bytes:
     """A key-value store's value as JSON bytes; floats come back exactly. InvalidInput for what JSON cannot carry."""
+    if not isinstance(value, dict):
+        raise InvalidInput(f"val: expected a dict that JSON can carry, got {value!r:.80}; write {{'value': …}}")
     try:
         return json.dumps(value, default=_numbers, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:
@@ -205,6 +211,8 @@ _ESCAPED = "\x00json:"
 
 def to_key(key: str) -> str:
     """A key that UTF-8 can carry, one to one: a lone surrogate is written as JSON writes it."""
+    if not isinstance(key, str):
+        raise InvalidInput(f"key: expected a string, got {key!r:.80}; write str(key)")
     try:
         key.encode()
     except UnicodeEncodeError:

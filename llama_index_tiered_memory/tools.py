@@ -58,7 +58,7 @@ def _cached(tool: BaseTool | Callable[..., Any], cache: _Cache) -> AsyncBaseTool
             raise InvalidInput(f"tools: expected tools or functions, got {tool!r}")
         tool = FunctionTool.from_defaults(tool)
     if not isinstance(tool, FunctionTool):
-        return _CachedTool(adapt_to_async_tool(tool), cache)
+        return _CachedTool(tool, cache)
     kind: type[FunctionTool] = _CachedFunctionTool
     if type(tool) is not FunctionTool:  # a subclass of the user's keeps its own methods
         kind = type(f"Cached{type(tool).__name__}", (_CachedFunctionTool, type(tool)), {})
@@ -221,9 +221,16 @@ class _CachedFunctionTool(FunctionTool):
 class _CachedTool(AsyncBaseTool):
     """Any other tool. An exception becomes an error output: LlamaIndex would run a tool that raises a second time."""
 
-    def __init__(self, tool: AsyncBaseTool, cache: _Cache) -> None:
-        self._tool = tool
+    def __init__(self, tool: BaseTool, cache: _Cache) -> None:
+        self._given = tool
+        self._tool = adapt_to_async_tool(tool)
         self._cache = cache
+
+    def __getattr__(self, name: str) -> Any:
+        """What only the tool has: the query engine of one, which sub-question and router engines ask for."""
+        if name.startswith("__") or "_given" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self._given, name)
 
     @property
     def metadata(self) -> ToolMetadata:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock
+from llama_index.core.llms.mock import MockLLM
 from llama_index.core.tools import AsyncBaseTool, FunctionTool, QueryEngineTool, ToolMetadata, ToolOutput, calling
 from llama_index.core.tools.calling import acall_tool, call_tool
 from llama_index.core.workflow import Context
@@ -500,6 +501,25 @@ class TestOtherTools:
         tool = cached(memory, QueryEngineTool.from_defaults(Engine(), name="ask", description="d"), register={})
         assert tool("q").content == tool(input="q").content == "answer to q"
         assert runs == ["q"]
+
+    def test_what_only_the_tool_has_is_found_so_a_router_can_choose_among_cached_query_engines(self, memory):
+        from llama_index.core.query_engine import CustomQueryEngine, RouterQueryEngine
+        from llama_index.core.selectors import LLMSingleSelector
+
+        class Engine(CustomQueryEngine):
+            def custom_query(self, query_str: str) -> str:
+                return f"answer to {query_str}"
+
+        engine = Engine()
+        tool = cached(memory, QueryEngineTool.from_defaults(engine, name="ask", description="d"))
+        assert tool.query_engine is engine
+        assert copy.deepcopy(tool).query_engine.custom_query("q") == "answer to q"
+        router = RouterQueryEngine.from_defaults(
+            [tool], llm=MockLLM(), selector=LLMSingleSelector.from_defaults(MockLLM())
+        )
+        assert router._query_engines == [engine]
+        with pytest.raises(AttributeError):
+            _ = tool.no_such_thing
 
 
 class TestScopes:
