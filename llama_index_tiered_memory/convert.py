@@ -31,6 +31,7 @@ from llama_index.core.tools import ToolOutput
 from pydantic import BaseModel, ValidationError
 
 from shared_core import Hit, InvalidInput, Memory
+from shared_core.messages import Message, tool_calls, tool_results
 
 _BLOCKS: dict[str, type[BaseModel]] = {
     block.model_fields["block_type"].default: block
@@ -101,6 +102,28 @@ def session_of(messages: list[ChatMessage]) -> str | None:
     """The session id that ``Memory`` wrote into these messages, if it did."""
     found = (message.additional_kwargs.get("session_id") for message in messages)
     return next((session for session in found if isinstance(session, str) and session), None)
+
+
+def in_call_order(messages: list[Message]) -> list[Message]:
+    """Plain messages with the results after a call in the order of its calls: an agent lists them as they finish."""
+    out: list[Message] = []
+    order: list[str] = []
+    for message in messages:
+        results = tool_results(message)
+        if results and order:
+            at = len(out)
+            while tool_results(out[at - 1]) and _place(order, out[at - 1]) > _place(order, message):
+                at -= 1
+            out.insert(at, message)
+            continue
+        order = tool_calls(message)
+        out.append(message)
+    return out
+
+
+def _place(order: list[str], message: Message) -> int:
+    id = tool_results(message)[0]
+    return order.index(id) if id in order else len(order)
 
 
 def _plain_block(block: dict[str, Any]) -> dict[str, Any]:
