@@ -14,9 +14,11 @@ from pydantic import ConfigDict, Field, PrivateAttr, model_serializer, model_val
 
 from llama_index_tiered_memory import events
 from llama_index_tiered_memory.attach import OwnLock, address, attached, check_fields, scope_for
-from llama_index_tiered_memory.convert import to_conversation, to_message
-from shared_core import Context, TieredMemory, Turn, arguments
-from shared_core.messages import Message, is_empty, starts_turn, text_of, tool_calls, tool_results, without_thinking
+from llama_index_tiered_memory.convert import in_call_order, to_conversation, to_message
+from shared_core import Context, InvalidInput, TieredMemory, Turn, arguments
+from shared_core.messages import Message, is_empty, starts_turn, text_of, tool_calls, without_thinking
+
+_WINDOW_SHARE = 0.75
 
 
 class TieredAgentMemory(BaseMemory):
@@ -72,8 +74,13 @@ class TieredAgentMemory(BaseMemory):
         return "TieredAgentMemory"
 
     @classmethod
-    def from_defaults(cls, chat_history: list[ChatMessage] | None = None, llm: Any = None, **fields: Any) -> Self:  # noqa: ARG003
-        """The same as the constructor; with ``chat_history`` the conversation becomes that."""
+    def from_defaults(cls, chat_history: list[ChatMessage] | None = None, llm: Any = None, **fields: Any) -> Self:
+        """The same as the constructor; with ``chat_history`` the conversation becomes that.
+
+        With ``llm`` and no ``token_limit`` the limit is three quarters of the model's context window, as in LlamaIndex.
+        """
+        if llm is not None and fields.get("token_limit") is None:
+            fields["token_limit"] = int(llm.metadata.context_window * _WINDOW_SHARE)
         made = cls(**fields)
         if chat_history:
             made.set(chat_history)
@@ -99,6 +106,8 @@ class TieredAgentMemory(BaseMemory):
         ``input`` is what the user asks, where the caller puts it behind these messages itself: what is recalled
         for it then stands in a user's message at the end. ``initial_token_count`` is room that is taken already.
         """
+        if input is not None and not isinstance(input, str | ChatMessage):
+            raise InvalidInput(f"input: expected what the user asks, a string or a ChatMessage, got {input!r:.80}")
         scope = self._scope()
         limit = max(self.token_limit - max(int(initial_token_count or 0), 0), 0)
         window = self.memory.turns.window(self.session_id, limit, scope=scope)
@@ -145,7 +154,7 @@ class TieredAgentMemory(BaseMemory):
     def put_messages(self, messages: list[ChatMessage]) -> None:
         """Add messages, all or none; the results of parallel calls in the order of the calls."""
         with self._own.lock:
-            self._write(_in_call_order([to_conversation(message) for message in messages]))
+            self._write(in_call_order([to_conversation(message) for message in messages]))
 
     def set(self, messages: list[ChatMessage]) -> None:
         """Make the conversation these messages.
@@ -153,7 +162,7 @@ class TieredAgentMemory(BaseMemory):
         If they share a beginning with it, up to a user's message at least, it goes back to there: what was said
         after is not recalled any more, and can be gone back to. Otherwise it starts anew, as after ``reset``.
         """
-        plain = _in_call_order([to_conversation(message) for message in messages])
+        plain = in_call_order([to_conversation(message) for message in messages])
         with self._own.lock:
             conversation = self._conversation()
             path = conversation.current()[1]
@@ -252,25 +261,3 @@ class RecalledBlock(TextBlock):
             self._words.text = value.replace(self.text, self._words.text)
         else:
             super().__setattr__(name, value)
-
-
-def _in_call_order(messages: list[Message]) -> list[Message]:
-    """The messages with the results after a call in the order of its calls: an agent stores them as they finish."""
-    out: list[Message] = []
-    order: list[str] = []
-    for message in messages:
-        results = tool_results(message)
-        if results and order:
-            at = len(out)
-            while tool_results(out[at - 1]) and _place(order, out[at - 1]) > _place(order, message):
-                at -= 1
-            out.insert(at, message)
-            continue
-        order = tool_calls(message)
-        out.append(message)
-    return out
-
-
-def _place(order: list[str], message: Message) -> int:
-    id = tool_results(message)[0]
-    return order.index(id) if id in order else len(order)

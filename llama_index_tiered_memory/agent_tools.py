@@ -34,7 +34,8 @@ def memory_tools(memory: TieredMemory, *, scope: Scope = None) -> list[Any]:
 
     def forget_memory(id: str) -> str:
         """Forget one memory for good, by the id that search_memory shows."""
-        count = memory.forget(id, scope=scope_for(memory, scope))
+        owner, bare = scope_for(memory, scope), id.strip("[] ")  # a model copies the brackets that search shows
+        count = memory.forget(id, scope=owner) or (bare and memory.forget(bare, scope=owner))
         return "Forgotten." if count else f"No memory has the id {id}."
 
     async def asearch_memory(query: str) -> str:

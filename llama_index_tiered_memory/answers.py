@@ -1,4 +1,4 @@
-"""What a model was asked and what it answered, as the request and the response of the core's cache. No cache here.
+"""What a model answered, as the response of the core's cache. No cache here; what was asked is in ``requests.py``.
 
 An answer is one chunk, a stream several; each is kept as what it adds to the one before. Answers come back
 through a list of allowed types: a stored row can name no other class. What would not come back equal is refused.
@@ -7,18 +7,12 @@ through a list of allowed types: a stored row can name no other class. What woul
 from __future__ import annotations
 
 import copy
-import hashlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from enum import Enum
-from pathlib import Path
-from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
-from llama_index.core.base.llms.generic_utils import messages_to_prompt
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse, ToolCallBlock
-from llama_index.core.llms.llm import LLM, default_completion_to_prompt
-from llama_index.core.tools import BaseTool
 from pydantic import BaseModel
 
 from llama_index_tiered_memory.convert import is_plain, to_message, to_plain
@@ -34,115 +28,8 @@ _KINDS_ELSEWHERE = {  # looked up where the model itself has loaded them
     "AnthropicChatResponse": "llama_index.llms.anthropic.base",
     "AnthropicCompletionResponse": "llama_index.llms.anthropic.base",
 }
-_NO_SETTING = {"api_key", "timeout", "request_timeout", "max_retries", "reuse_client"}  # they change no answer
-_HELD = (str, bool, float, dict)  # private whole numbers and lists are counts and records of the calls made
-_NOT_SAID = {"session_id", "usage"}  # LlamaIndex's own notes on a message; no provider is sent them
 _REASONS = {"complete": "stop", "eos": "stop", "eos_token": "stop"}
 _ID_KEYS = ("id", "tool_call_id", "call_id")
-
-
-# Requests
-
-
-def chat_request(
-    llm: LLM, stream: bool, messages: Sequence[ChatMessage], settings: Mapping[str, Any]
-) -> dict[str, Any]:
-    """A chat, as a plain dict that equal requests share. InvalidInput if something in it cannot be compared."""
-    asked = {**_request(llm, "chat", stream, settings), "messages": [_said(message) for message in messages]}
-    render: Any = llm.messages_to_prompt
-    if render is not messages_to_prompt:  # a function is compared by what it makes of this request
-        asked["prompt"] = render(messages)
-    return asked
-
-
-def completion_request(
-    llm: LLM, stream: bool, prompt: str, formatted: bool, settings: Mapping[str, Any]
-) -> dict[str, Any]:
-    """A completion, likewise."""
-    asked = {**_request(llm, "complete", stream, settings), "prompt": prompt, "formatted": formatted}
-    render: Any = llm.completion_to_prompt
-    if not formatted and render is not default_completion_to_prompt:
-        asked["rendered"] = render(prompt)
-    return asked
-
-
-def _request(llm: LLM, ask: str, stream: bool, settings: Mapping[str, Any]) -> dict[str, Any]:
-    own = {name: _compared(value) for name, value in settings.items()}
-    tools = {"tools": own.pop("tools")} if "tools" in own else {}
-    return {"ask": ask, "stream": stream, "model": _model(llm), "settings": own, **tools}
-
-
-def _model(llm: LLM) -> dict[str, Any]:
-    fields = {
-        name: _compared(getattr(llm, name))
-        for name, field in type(llm).model_fields.items()
-        if not field.exclude and name not in _NO_SETTING
-    }
-    private: Mapping[str, Any] = llm.__pydantic_private__ or {}
-    held = {name: value for name, value in private.items() if type(value) in _HELD and is_plain(value)}
-    return {"class": _name(type(llm)), "name": model_name(llm), "fields": fields, "held": held}
-
-
-def model_name(llm: LLM) -> str:
-    """The name by which a model is known; that of its class where LlamaIndex knows no metadata of it."""
-    try:
-        return llm.metadata.model_name
-    except Exception:  # noqa: BLE001  an integration raises for a model that is newer than itself, and still calls it
-        return llm.class_name()
-
-
-def _compared(value: Any) -> Any:
-    """The setting as a value that is the same in every process; what is left as it is the core decides on."""
-    if isinstance(value, LLM):
-        return _model(value)
-    if isinstance(value, BaseTool):
-        told = value.metadata
-        return {"name": told.name, "description": told.description, "parameters": told.get_parameters_dict()}
-    if isinstance(value, ChatMessage):
-        return _said(value)
-    if isinstance(value, type):
-        schema = value.model_json_schema() if issubclass(value, BaseModel) else None
-        return {"class": _name(value), "schema": schema}
-    if isinstance(value, FunctionType | BuiltinFunctionType):
-        if getattr(value, "__closure__", None) or "<" in value.__qualname__:
-            raise InvalidInput(
-                f"expected settings that can be compared, got {value.__qualname__}; use a named function"
-            )
-        return {"function": _name(value)}
-    if type(value) is dict:
-        return {key: _compared(item) for key, item in value.items()}
-    if type(value) in (list, tuple):
-        return [_compared(item) for item in value]
-    return value
-
-
-def _name(named: Any) -> str:
-    return f"{named.__module__}.{named.__qualname__}"
-
-
-def _said(message: ChatMessage) -> dict[str, Any]:
-    """The message without what changes no answer: notes, and marks where a provider may keep a prefix."""
-    plain = to_plain(message)
-    notes = plain.pop("additional_kwargs", {})
-    extra = {name: value for name, value in notes.items() if name not in _NOT_SAID}
-    content = plain["content"]
-    if isinstance(content, list):
-        content = [block for block in content if block.get("type") != "cache"]
-        if len(content) == 1 and content[0].keys() == {"type", "text"}:
-            content = content[0]["text"]
-    files = [hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in _paths(message.blocks)]
-    return {**plain, "content": content, "additional_kwargs": extra, "files": files}
-
-
-def _paths(blocks: Any) -> Iterator[Any]:
-    """Files that a block names: the provider is sent what is in them now."""
-    for block in blocks if isinstance(blocks, list) else ():
-        if getattr(block, "path", None):
-            yield block.path
-        yield from _paths(getattr(block, "content", None))
-
-
-# Answers
 
 
 class Recording:
@@ -165,7 +52,12 @@ class Recording:
     def response(self) -> dict[str, Any]:
         """All of it in the shape of a chat completion, whose message is that of the last chunk."""
         message = self._last.get("message") or {"role": "assistant", "content": self._last.get("text")}
-        choice = {"index": 0, "message": copy.deepcopy(message), **self._finish}
+        message = copy.deepcopy(message)
+        for call in _calls(message):
+            if not call.get("id"):  # some providers have none: a call goes by its tool's name then, here only
+                function = call.get("function")
+                call["id"] = (function if isinstance(function, dict) else call).get("name")
+        choice = {"index": 0, "message": message, **self._finish}
         return {"object": "chat.completion", "choices": [choice], "usage": self._usage, "steps": list(self._steps)}
 
 
@@ -177,7 +69,7 @@ def replayed(found: Mapping[str, Any]) -> Iterator[Answer]:
     for one in found["steps"]:
         last = grown(last, one)
     kept = _call_ids(last.get("message") or {})
-    ids = {old: new for old, new in zip(kept, given, strict=True) if old != new}
+    ids = {old: new for old, new in zip(kept, given, strict=True) if old and old != new}
     for one in found["steps"]:
         packed = grown(packed, one)
         own = copy.deepcopy(packed)
@@ -191,9 +83,8 @@ def replayed(found: Mapping[str, Any]) -> Iterator[Answer]:
 def _pack(answer: Answer) -> dict[str, Any]:
     name = type(answer).__name__
     if _kind(name) is not type(answer):
-        raise InvalidInput(
-            f"answer: expected one of {', '.join([*_KINDS, *_KINDS_ELSEWHERE])}, got {_name(type(answer))}"
-        )
+        known = ", ".join([*_KINDS, *_KINDS_ELSEWHERE])
+        raise InvalidInput(f"answer: expected one of {known}, got {type(answer).__module__}.{name}")
     packed = {"kind": name, **answer.model_dump(exclude={"message", "raw"}), "raw": _safe(answer.raw)}
     if isinstance(answer, ChatResponse):
         packed["message"] = _packed_message(answer.message)
@@ -279,11 +170,16 @@ def _finish(packed: Mapping[str, Any]) -> dict[str, str]:
     return {}
 
 
-def _call_ids(message: Mapping[str, Any]) -> list[Any]:
-    content = message.get("content")
-    blocks = [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
+def _calls(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The calls of a message, in its blocks and beside them."""
+    content, beside = message.get("content"), message.get("tool_calls")
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
     calls = [block for block in blocks if block.get("type") == "tool_use"]
-    return [call.get("id") for call in [*calls, *(message.get("tool_calls") or ())] if isinstance(call, Mapping)]
+    return calls + [call for call in beside if isinstance(call, dict)] if isinstance(beside, list) else calls
+
+
+def _call_ids(message: Mapping[str, Any]) -> list[Any]:
+    return [call.get("id") for call in _calls(message)]
 
 
 def _renamed(value: Any, ids: Mapping[Any, Any]) -> Any:

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 
 from llama_index_tiered_memory.attach import address, attached, check_fields, scope_for
 from llama_index_tiered_memory.convert import to_message, to_plain
-from shared_core import Context, TieredMemory
+from shared_core import Context, InvalidInput, TieredMemory, arguments
 from shared_core.messages import Message
 
 _PREFIX = "memory_queue/"
@@ -52,9 +52,9 @@ class TieredAsyncChatStore(AsyncDBChatStore):
         offset: int | None = None,
     ) -> list[ChatMessage]:
         """Fresh messages of the status in order, ``limit`` of them from ``offset`` on."""
+        most, start = arguments.optional_count("limit", limit), arguments.count("offset", offset or 0)
         found = await asyncio.to_thread(self._of_status, key, status)
-        start = offset or 0
-        return [to_message(plain) for plain in found[start : None if limit is None else start + limit]]
+        return [to_message(plain) for plain in found[start : None if most is None else start + most]]
 
     async def count_messages(self, key: str, status: MessageStatus | None = MessageStatus.ACTIVE) -> int:
         """How many messages of the status there are."""
@@ -86,11 +86,12 @@ class TieredAsyncChatStore(AsyncDBChatStore):
 
     async def delete_messages(self, key: str, status: MessageStatus | None = None) -> None:
         """Erase the messages of the status; None erases all, and the key."""
-        if status is None:
+        gone = _asked(status)
+        if gone is None:
             await asyncio.to_thread(self._conversation(key).clear)
         else:
             await asyncio.to_thread(
-                self._conversation(key).edit, lambda before: [m for m in before if _status(m) is not status]
+                self._conversation(key).edit, lambda before: [m for m in before if _status(m) is not gone]
             )
 
     async def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
@@ -103,16 +104,21 @@ class TieredAsyncChatStore(AsyncDBChatStore):
 
     async def get_keys(self) -> list[str]:
         """The keys with messages of any status, in the order of their first one."""
-        scope = scope_for(self.memory, self.scope)
-        sessions = await asyncio.to_thread(self.memory.storage.logs.sessions, scope, prefix=_PREFIX)
-        return [session.removeprefix(_PREFIX) for session in sessions]
+        return await asyncio.to_thread(self._keys, scope_for(self.memory, self.scope))
+
+    def _keys(self, scope: str) -> list[str]:
+        logs = self.memory.storage.logs
+        sessions = logs.sessions(scope, prefix=_PREFIX)
+        return [one.removeprefix(_PREFIX) for one in sessions if logs.head(scope, one) is not None]
 
     def _conversation(self, key: str) -> Context:
+        if not isinstance(key, str):
+            raise InvalidInput(f"key: expected a string, got {key!r}")
         return self.memory.context(_PREFIX + key, scope=scope_for(self.memory, self.scope))
 
     def _of_status(self, key: str, status: MessageStatus | None) -> list[Message]:
-        history = self._conversation(key).history()
-        return [message for message in history if status is None or _status(message) is status]
+        asked, history = _asked(status), self._conversation(key).history()
+        return [message for message in history if asked is None or _status(message) is asked]
 
     async def _take(
         self, key: str, choose: Callable[[list[int]], list[int]], *, archive: bool = False
@@ -146,6 +152,16 @@ def _status(plain: Message) -> MessageStatus:
     return MessageStatus(plain.get(_STATUS, MessageStatus.ACTIVE))
 
 
+def _asked(status: MessageStatus | str | None) -> MessageStatus | None:
+    """The status, also by its name."""
+    try:
+        return None if status is None else MessageStatus(status)
+    except ValueError as error:
+        names = ", ".join(one.value for one in MessageStatus)
+        raise InvalidInput(f"status: expected one of {names}, or None for all, got {status!r}") from error
+
+
 def _marked(plain: Message, status: MessageStatus) -> Message:
     bare = {name: value for name, value in plain.items() if name != _STATUS}
-    return bare if status == MessageStatus.ACTIVE else {**bare, _STATUS: MessageStatus(status).value}
+    asked = _asked(status) or MessageStatus.ACTIVE
+    return bare if asked is MessageStatus.ACTIVE else {**bare, _STATUS: asked.value}

@@ -31,6 +31,7 @@ from llama_index.core.tools import ToolOutput
 from pydantic import BaseModel, ValidationError
 
 from shared_core import Hit, InvalidInput, Memory
+from shared_core.messages import Message, tool_calls, tool_results
 
 _BLOCKS: dict[str, type[BaseModel]] = {
     block.model_fields["block_type"].default: block
@@ -49,6 +50,10 @@ _SAID_BY = {"chatbot": "assistant", "model": "assistant"}
 
 def to_plain(message: ChatMessage) -> dict[str, Any]:
     """The message as a plain dict that ``to_message`` turns back. InvalidInput if something in it is no JSON."""
+    if not isinstance(message, ChatMessage):
+        raise InvalidInput(
+            f"message: expected a ChatMessage, got {message!r:.80}; write ChatMessage(role='user', content=…)"
+        )
     try:
         dumped = _with_infinities(message.model_dump(mode="json"), message.model_dump())
     except ValueError as error:  # PydanticSerializationError is one
@@ -97,6 +102,28 @@ def session_of(messages: list[ChatMessage]) -> str | None:
     """The session id that ``Memory`` wrote into these messages, if it did."""
     found = (message.additional_kwargs.get("session_id") for message in messages)
     return next((session for session in found if isinstance(session, str) and session), None)
+
+
+def in_call_order(messages: list[Message]) -> list[Message]:
+    """Plain messages with the results after a call in the order of its calls: an agent lists them as they finish."""
+    out: list[Message] = []
+    order: list[str] = []
+    for message in messages:
+        results = tool_results(message)
+        if results and order:
+            at = len(out)
+            while tool_results(out[at - 1]) and _place(order, out[at - 1]) > _place(order, message):
+                at -= 1
+            out.insert(at, message)
+            continue
+        order = tool_calls(message)
+        out.append(message)
+    return out
+
+
+def _place(order: list[str], message: Message) -> int:
+    id = tool_results(message)[0]
+    return order.index(id) if id in order else len(order)
 
 
 def _plain_block(block: dict[str, Any]) -> dict[str, Any]:
@@ -188,6 +215,8 @@ def metadata_of(memory: Memory) -> dict[str, Any]:
 
 def to_json_value(value: dict[str, Any]) -> bytes:
     """A key-value store's value as JSON bytes; floats come back exactly. InvalidInput for what JSON cannot carry."""
+    if not isinstance(value, dict):
+        raise InvalidInput(f"val: expected a dict that JSON can carry, got {value!r:.80}; write {{'value': …}}")
     try:
         return json.dumps(value, default=_numbers, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:
@@ -205,6 +234,8 @@ _ESCAPED = "\x00json:"
 
 def to_key(key: str) -> str:
     """A key that UTF-8 can carry, one to one: a lone surrogate is written as JSON writes it."""
+    if not isinstance(key, str):
+        raise InvalidInput(f"key: expected a string, got {key!r:.80}; write str(key)")
     try:
         key.encode()
     except UnicodeEncodeError:

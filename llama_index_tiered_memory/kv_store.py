@@ -64,6 +64,8 @@ class TieredKVStore(BaseKVStore):
             self._on_evict(collection, gone)
 
     def _where(self, collection: str) -> tuple[str, str]:
+        if not isinstance(collection, str):
+            raise InvalidInput(f"collection: expected a string, got {collection!r:.80}")
         return scope_for(self._memory, self._scope, fallback=_FALLBACK), _NAMESPACE + collection
 
     def put(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:

@@ -2,12 +2,12 @@
 
 What makes two requests the same, what is never kept, how long it lives: the rules of
 ``shared_core/mid_term/response_cache.py``. Here is the interface; a cache that fails costs a model
-call and nothing else. Conversions are in ``answers.py``, what a call goes through in ``calls.py``.
+call and nothing else. Conversions are in ``requests.py`` and ``answers.py``, what a call goes through in ``calls.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from llama_index.core.base.llms.types import (
@@ -26,9 +26,9 @@ from llama_index.core.llms.structured_llm import StructuredLLM
 from llama_index.core.tools import BaseTool
 from pydantic import ConfigDict, Field, model_serializer, model_validator
 
-from llama_index_tiered_memory.answers import chat_request, completion_request, model_name
 from llama_index_tiered_memory.attach import Scope, address, attached, checked
 from llama_index_tiered_memory.calls import Asked, Calls
+from llama_index_tiered_memory.requests import chat_request, completion_request, model_name
 from shared_core import InvalidInput, TieredMemory
 
 _SHARED = (  # what LlamaIndex's own methods read of a model, and set on it
@@ -249,6 +249,16 @@ class CachedLLM(FunctionCallingLLM):
         return own
 
     # Copies
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:  # noqa: ARG002
+        """A copy with these settings, each set where it is one: here, or on a copy of the model. None is deeper."""
+        given = dict(update or {})
+        own = {name: given.pop(name) for name in [*given] if name in type(self).model_fields}
+        made = super().model_copy(update=own)
+        theirs = {**given, **{name: value for name, value in own.items() if name in _SHARED}}
+        if theirs:
+            made.llm = made.llm.model_copy(update=theirs)
+        return made
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy of the model is pickled: LlamaIndex deletes what cannot be pickled from the object itself.

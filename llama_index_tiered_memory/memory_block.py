@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.memory import BaseMemoryBlock
@@ -17,7 +17,7 @@ from llama_index.core.utils import get_tokenizer
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from llama_index_tiered_memory import events
-from llama_index_tiered_memory.attach import OwnLock, check_fields, scope_for
+from llama_index_tiered_memory.attach import OwnLock, address, attached, check_fields, scope_for
 from llama_index_tiered_memory.convert import session_of, to_conversation
 from shared_core import TieredMemory, TieredMemoryError, Turn
 from shared_core.messages import Message, is_said, text_of
@@ -84,6 +84,16 @@ class TieredMemoryBlock(BaseMemoryBlock[str]):
         turn = content.turn.shortened(lambda block: len(self.tokenizer_fn(block)) <= limit)
         return RecalledText.of(turn) if turn.block else None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (type(self), address(self.memory, self.scope), self._settings())
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        return type(self)(memory=self.memory, scope=self.scope, **self._settings())  # the memories are in the file
+
+    def _settings(self) -> dict[str, Any]:
+        names = self.model_fields_set - {"memory", "scope"}
+        return {name: getattr(self, name) for name in names}
+
     def _get(self, messages: list[ChatMessage], session: str | None) -> str:
         scope = scope_for(self.memory, self.scope)
         stretch = _without_repeat([to_conversation(message) for message in messages])
@@ -145,6 +155,10 @@ class TieredMemoryBlock(BaseMemoryBlock[str]):
             self._turns[key] = (node, turn)
             while len(self._turns) > _SESSIONS:
                 del self._turns[next(iter(self._turns))]
+
+
+def _again(kind: type[TieredMemoryBlock], where: dict[str, str], settings: dict[str, Any]) -> TieredMemoryBlock:
+    return kind(memory=attached(where["location"]), scope=where["scope"], **settings)
 
 
 def _without_repeat(stretch: list[Message]) -> list[Message]:

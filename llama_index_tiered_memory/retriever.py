@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import copy
+from typing import Any, Self
 
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from llama_index_tiered_memory import events
-from llama_index_tiered_memory.attach import Scope, checked, scope_for
+from llama_index_tiered_memory.attach import Scope, address, attached, checked, scope_for
 from llama_index_tiered_memory.convert import metadata_of, to_node
 from llama_index_tiered_memory.metadata_filters import predicate
-from shared_core import InvalidInput, TieredMemory
+from shared_core import InvalidInput, TieredMemory, arguments
 
 _RECALL = ("tags", "session", "since", "until", "as_of", "max_tokens", "exclude", "where")
 
@@ -25,6 +26,7 @@ class TieredRetriever(BaseRetriever):
     ``speaker``, ``session``, ``tags``, ``at``, ``importance``, ``subject``), or a dict of further keywords of
     ``TieredMemory.recall``: tags, session, since, until, as_of, max_tokens, exclude, and ``where`` (a function of a
     memory, or MetadataFilters). All are applied in the search, not after it: ``k`` nodes that match come back.
+    A copy reads the same memories; a pickle carries the file's path, the scope, ``k`` and the filters.
     """
 
     def __init__(
@@ -39,7 +41,8 @@ class TieredRetriever(BaseRetriever):
         super().__init__(**base)
         self._memory = checked(memory, scope)
         self._scope = scope
-        self._k = k
+        self._k = arguments.count("k", k)
+        self._given = filters
         self._filters = _keywords(filters)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
@@ -50,6 +53,21 @@ class TieredRetriever(BaseRetriever):
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(self._retrieve, query_bundle)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return copy.copy(self)  # the memories are in the file, the same for both
+
+    def __copy__(self) -> Self:
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**address(self._memory, self._scope), "k": self._k, "filters": self._given}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        kept = {name: value for name, value in state.items() if name != "location"}
+        self.__init__(memory=attached(state["location"]), **kept)  # type: ignore[misc]
 
 
 def _keywords(filters: MetadataFilters | dict[str, Any] | None) -> dict[str, Any]:

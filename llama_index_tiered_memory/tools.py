@@ -11,17 +11,23 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from llama_index.core.base.llms.types import TextBlock
 from llama_index.core.tools import AsyncBaseTool, BaseTool, FunctionTool, ToolMetadata, ToolOutput, adapt_to_async_tool
 from workflows.runtime.types.results import WaitingForEvent
 
 from llama_index_tiered_memory import events
 from llama_index_tiered_memory.attach import Scope, checked, scope_for
 from llama_index_tiered_memory.convert import is_output, to_output, to_plain_output
-from shared_core import InvalidInput, TieredMemory, Uncached
+from shared_core import InvalidInput, TieredMemory, Uncached, arguments
+from shared_core.text import estimate_tokens, shortened
 
 
 def cached_tools(
-    tools: Iterable[BaseTool | Callable[..., Any]], memory: TieredMemory, *, scope: Scope = None
+    tools: Iterable[BaseTool | Callable[..., Any]],
+    memory: TieredMemory,
+    *,
+    scope: Scope = None,
+    max_tokens: int | None = None,
 ) -> list[Any]:  # of AsyncBaseTool; agents take lists of a union, and a list of one kind is none to a type checker
     """The same tools, with the results of those registered with ``memory.tools.register(name, …)`` kept.
 
@@ -31,12 +37,18 @@ def cached_tools(
     the workflow context left out; a tool that takes the context depends on more than its arguments and is kept only
     if registered with ``key=``, a function of the arguments. Exceptions, error outputs and waits for an event are
     never kept. A hit gives a fresh output with this call's own input. The tools given stay as they are.
+
+    ``max_tokens`` bounds what a model is shown of a result, about: of longer text the output's blocks hold the head and
+    the tail, while ``raw_output`` and what is kept stay whole. An agent's memory cannot do that within a run. A tool
+    with ``return_direct`` speaks to the user: it is not shortened.
     """
     if isinstance(tools, TieredMemory):
         raise InvalidInput("tools: expected a list of tools, got a TieredMemory; write cached_tools(tools, memory)")
     if isinstance(tools, str | BaseTool) or not isinstance(tools, Iterable):
         raise InvalidInput(f"tools: expected a list of tools, got {tools!r:.80}; write [tool] for one")
-    bound = _Cache(checked(memory, scope), scope)
+    if max_tokens is not None and arguments.count("max_tokens", max_tokens) < 1:
+        raise InvalidInput("max_tokens: expected a whole number of 1 or more, or None for no bound, got 0")
+    bound = _Cache(checked(memory, scope), scope, max_tokens)
     return [_cached(tool, bound) for tool in tools]
 
 
@@ -46,7 +58,7 @@ def _cached(tool: BaseTool | Callable[..., Any], cache: _Cache) -> AsyncBaseTool
             raise InvalidInput(f"tools: expected tools or functions, got {tool!r}")
         tool = FunctionTool.from_defaults(tool)
     if not isinstance(tool, FunctionTool):
-        return _CachedTool(adapt_to_async_tool(tool), cache)
+        return _CachedTool(tool, cache)
     kind: type[FunctionTool] = _CachedFunctionTool
     if type(tool) is not FunctionTool:  # a subclass of the user's keeps its own methods
         kind = type(f"Cached{type(tool).__name__}", (_CachedFunctionTool, type(tool)), {})
@@ -68,6 +80,23 @@ class _Cache:
 
     memory: TieredMemory
     scope: Scope
+    max_tokens: int | None = None
+
+    def shown(self, output: ToolOutput, told: ToolMetadata) -> ToolOutput:
+        """The output as a model is to see it: the same object, or a copy with shorter texts."""
+        if self.max_tokens is None or (told.return_direct and not output.is_error):
+            return output
+        count = self.memory.settings.count_tokens or estimate_tokens
+        tokens = [count(block.text) if isinstance(block, TextBlock) else 0 for block in output.blocks]
+        if sum(tokens) <= self.max_tokens:
+            return output
+        blocks = [
+            TextBlock(text=_within(block.text, own * self.max_tokens // sum(tokens), count))
+            if isinstance(block, TextBlock)
+            else block
+            for block, own in zip(output.blocks, tokens, strict=True)
+        ]
+        return output.model_copy(update={"blocks": blocks})
 
     def call(
         self, name: str, args: Mapping[str, Any], run: Callable[[], ToolOutput], raw_input: dict[str, Any]
@@ -137,6 +166,17 @@ def _given(value: Any, own: list[ToolOutput], raw_input: dict[str, Any]) -> Tool
     return own[0] if own else to_output(value, raw_input)
 
 
+def _within(text: str, most_tokens: int, count: Callable[[str], int]) -> str:
+    """The text shortened to about so many tokens; what one takes in characters here, it takes in what is left."""
+    short, tokens = text, count(text)
+    characters = len(text)
+    while tokens > most_tokens and characters > 0:
+        characters = min(characters * most_tokens // tokens, characters * 9 // 10)
+        short = shortened(text, characters)
+        tokens = count(short)
+    return short
+
+
 class _CachedFunctionTool(FunctionTool):
     """A FunctionTool, so that agents go on injecting their context into it."""
 
@@ -146,17 +186,19 @@ class _CachedFunctionTool(FunctionTool):
         """``FunctionTool.call`` through the cache."""
         name, run = self.metadata.get_name(), super().call
         if self.requires_context and not self._cache.keeps(name):
-            return run(*args, **kwargs)
+            return self._cache.shown(run(*args, **kwargs), self.metadata)
         named, raw_input = self._named(args, kwargs)
-        return self._cache.call(name, named, lambda: run(*args, **kwargs), raw_input)
+        output = self._cache.call(name, named, lambda: run(*args, **kwargs), raw_input)
+        return self._cache.shown(output, self.metadata)
 
     async def acall(self, *args: Any, **kwargs: Any) -> ToolOutput:
         """``FunctionTool.acall`` through the cache."""
         name, run = self.metadata.get_name(), super().acall
         if self.requires_context and not self._cache.keeps(name):
-            return await run(*args, **kwargs)
+            return self._cache.shown(await run(*args, **kwargs), self.metadata)
         named, raw_input = self._named(args, kwargs)
-        return await self._cache.acall(name, named, lambda: run(*args, **kwargs), raw_input)
+        output = await self._cache.acall(name, named, lambda: run(*args, **kwargs), raw_input)
+        return self._cache.shown(output, self.metadata)
 
     def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """The arguments by name, complete and without the context; and the input as an output reports it."""
@@ -179,9 +221,16 @@ class _CachedFunctionTool(FunctionTool):
 class _CachedTool(AsyncBaseTool):
     """Any other tool. An exception becomes an error output: LlamaIndex would run a tool that raises a second time."""
 
-    def __init__(self, tool: AsyncBaseTool, cache: _Cache) -> None:
-        self._tool = tool
+    def __init__(self, tool: BaseTool, cache: _Cache) -> None:
+        self._given = tool
+        self._tool = adapt_to_async_tool(tool)
         self._cache = cache
+
+    def __getattr__(self, name: str) -> Any:
+        """What only the tool has: the query engine of one, which sub-question and router engines ask for."""
+        if name.startswith("__") or "_given" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self._given, name)
 
     @property
     def metadata(self) -> ToolMetadata:
@@ -192,12 +241,13 @@ class _CachedTool(AsyncBaseTool):
         """The tool's call through the cache."""
         named = self._named(args, kwargs)
         try:
-            return self._cache.call(
+            output = self._cache.call(
                 self.metadata.get_name(),
                 named,
                 lambda: self._tool.call(*args, **kwargs),
                 {"args": args, "kwargs": kwargs},
             )
+            return self._cache.shown(output, self.metadata)
         except WaitingForEvent:
             raise
         except Exception as error:  # noqa: BLE001  whatever the tool raises
@@ -207,12 +257,13 @@ class _CachedTool(AsyncBaseTool):
         """The tool's acall through the cache."""
         named = self._named(args, kwargs)
         try:
-            return await self._cache.acall(
+            output = await self._cache.acall(
                 self.metadata.get_name(),
                 named,
                 lambda: self._tool.acall(*args, **kwargs),
                 {"args": args, "kwargs": kwargs},
             )
+            return self._cache.shown(output, self.metadata)
         except (WaitingForEvent, asyncio.CancelledError):
             raise
         except Exception as error:  # noqa: BLE001
@@ -230,4 +281,4 @@ class _CachedTool(AsyncBaseTool):
             raw_output=str(error), is_error=True,
         )  # fmt: skip
         output._exception = error  # noqa: SLF001  older releases do not take it in the constructor
-        return output
+        return self._cache.shown(output, self.metadata)

@@ -175,7 +175,8 @@ def paired(messages: Sequence[Message]) -> list[Message]:
     there. Elsewhere a call without a result, a result without a call and a second result for one call are
     removed, and with them the thinking of that message (it is bound to its whole); a message left empty
     goes too. Others pass as they are. Calls of one id beside each other (some providers give the tool's name for
-    one) have a result each.
+    one) have a result each. A call without an id is answered by a result under its tool's name, or by the next one
+    that has no id either.
     """
     out: list[Message] = []
     at = 0
@@ -185,15 +186,18 @@ def paired(messages: Sequence[Message]) -> list[Message]:
         while calls and end < len(messages) and tool_results(messages[end]):
             end += 1
         group = messages[at + 1 if calls else at : end]
-        kept = calls & Counter(id for message in group for id in tool_results(message))
+        answers = [id for message in group for id in tool_results(message)]
+        left = kept = calls & Counter(answers)
+        unnamed = (_call_counts(messages[at], _has_no_id) - kept).elements()
+        for name, id in zip(unnamed, [id for id in answers if id in _NO_ID], strict=False):
+            kept, left = kept + Counter([name]), left + Counter([id])
         if end == len(messages) and kept != calls and not any(map(text_of, map(_of_user, group))):
             return out
         if calls:
             out += _keeping(messages[at], calls=kept, results=Counter())
-        left = kept.copy()
         for message in group:
             out += _keeping(message, calls=Counter(), results=left) if tool_results(message) else [message]
-            left -= Counter(tool_results(message))
+            left = left - Counter(tool_results(message))
         at = end
     return out
 
@@ -203,16 +207,23 @@ def _of_user(message: Message) -> Message:
     return message if message.get("role") == "user" else {}
 
 
-def _call_counts(message: Mapping[str, Any]) -> Counter[str]:
-    """How many calls an assistant message makes under each id; one that stands in both places is one."""
+def _call_counts(message: Message, such: Callable[[Mapping[str, Any]], bool] = lambda _: True) -> Counter[str]:
+    """How many such calls an assistant message makes under each id; one that stands in both places is one."""
     if message.get("role") != "assistant":
         return Counter()
-    blocks = Counter(_call_id(block) for block in _blocks(message) if block.get("type") == "tool_use")
-    return blocks | Counter(map(_call_id, _listed(message)))
+    blocks = Counter(_call_id(block) for block in _blocks(message) if block.get("type") == "tool_use" and such(block))
+    return blocks | Counter(_call_id(call) for call in _listed(message) if such(call))
+
+
+_NO_ID = ("", "None")  # as ``tool_results`` gives an empty id, or none
+
+
+def _has_no_id(call: Mapping[str, Any]) -> bool:
+    return call.get("id") in (None, "")
 
 
 def _call_id(call: Mapping[str, Any]) -> str:
-    if call.get("id") is not None:
+    if not _has_no_id(call):
         return str(call["id"])
     function = call.get("function")
     return str((function if isinstance(function, Mapping) else call).get("name"))

@@ -188,6 +188,19 @@ def estimate_tokens(text: str) -> int:
     return found if text.isascii() else found + len(_LONG.findall(text))
 
 
+def shortened(text: str, most_characters: int, *, where: str = "") -> str:
+    """The head and the tail of a text over ``most_characters``, and between them how many are left out, and ``where``.
+
+    A text that would hardly be shorter stays as it is: the note has its length too.
+    """
+    if len(text) <= most_characters:
+        return text
+    head, tail = 2 * most_characters // 3, most_characters // 3
+    gone = len(text) - head - tail
+    note = f"\n[… {gone} characters left out{where} …]\n"
+    return text if gone <= len(note) else text[:head] + note + text[len(text) - tail :]
+
+
 _NUMBERS = re.compile(
     r"\d+(?:[.,:]\d+)*|\b(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|hundred|thousand|"
     r"first|second|third|twice|half)\b|[〇一二两三四五六七八九十百千万]"

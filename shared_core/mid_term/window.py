@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from shared_core import text
 from shared_core.messages import Message, is_empty, paired, starts_turn, tool_calls, tool_results, without_thinking
 from shared_core.storage.base import SizedNode, Tail
 
@@ -126,7 +127,7 @@ def _outputs(message: Message) -> list[str]:
     """The texts of the message's tool outputs; [""] if there are none."""
     parts = [message] if message.get("role") == "tool" else message["content"]
     contents = [part.get("content") for part in parts if isinstance(part, dict)]
-    return ["", *(text for content in contents for text in _texts(content))]
+    return ["", *(part for content in contents for part in _texts(content))]
 
 
 def _texts(content: Any) -> list[str]:
@@ -143,12 +144,7 @@ def _is_text(block: Any) -> bool:
 def _short(content: Any, most: int, handle: str) -> Any:
     """A tool's output of at most ``most`` characters and a note; several texts share them by their lengths."""
     if isinstance(content, str):
-        if len(content) <= most:
-            return content
-        head, tail = 2 * most // 3, most // 3
-        gone = len(content) - head - tail
-        note = f"\n[… {gone} characters left out; the whole output is message {handle} …]\n"
-        return content if gone <= len(note) else content[:head] + note + content[len(content) - tail :]
+        return text.shortened(content, most, where=f"; the whole output is message {handle}")
     length = sum(map(len, _texts(content)))
     if length <= most:
         return content

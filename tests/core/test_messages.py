@@ -112,6 +112,11 @@ def test_thinking_is_left_out_and_what_has_none_is_the_same_object():
         pytest.param([user("q"), use(None, None), tool("f"), tool("f"), said("x")], None, id="calls without an id go by the name"),
         pytest.param([user("q"), call(None), tool("f"), said("x")], None, id="beside the content too"),
         pytest.param([user("q"), call(None), tool("g"), said("x")], [user("q"), said("x")], id="by no other"),
+        pytest.param([user("q"), use(None, None), tool(""), tool(None), said("x")], None, id="nor has the result an id"),
+        pytest.param([user("q"), call("", ""), tool(""), tool(""), tool(""), said("x")], [user("q"), call("", ""), tool(""), tool(""), said("x")], id="an empty id is none, and one result each"),
+        pytest.param([user("q"), call("a", None), tool(""), tool("a"), said("x")], None, id="one call has an id and one has none"),
+        pytest.param([user("q"), use(None, None), result(""), user("r")], [user("q"), use(None), result(""), user("r")], id="one of two without an id never came"),
+        pytest.param([user("q"), call("a"), tool(""), user("r")], [user("q"), user("r")], id="a call with an id is not answered by a result without one"),
         pytest.param([user("q"), {**use("f", "f"), "tool_calls": call("f", "f")["tool_calls"]}, tool("f"), tool("f")], None, id="each in both places"),
     ],
 )  # fmt: skip

@@ -18,8 +18,10 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
+from llama_index_tiered_memory import TieredAgentMemory, TieredChatStore, TieredMemoryBlock
 from shared_core import TieredMemory
 from shared_core.testing import FakeClock
+from tests.adapters.llama_index.shared import Counted
 
 
 class Scripted(FunctionCallingLLM):
@@ -146,3 +148,23 @@ def _stock_stores_are_closed(monkeypatch):
     for engine in filter(None, (store._async_engine for store in made)):
         loop.run_until_complete(engine.dispose())
     loop.close()
+
+
+@pytest.fixture
+def agent_memory(memory):
+    return TieredAgentMemory(memory=memory, session_id="s1")
+
+
+@pytest.fixture
+def counted():
+    return Counted()
+
+
+@pytest.fixture
+def store(memory):
+    return TieredChatStore(memory=memory)
+
+
+@pytest.fixture
+def block(memory):
+    return TieredMemoryBlock(memory=memory)

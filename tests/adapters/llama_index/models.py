@@ -12,7 +12,7 @@ from llama_index.core.base.llms.types import (
 )
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
-from pydantic import Field, PrivateAttr
+from pydantic import BaseModel, Field, PrivateAttr
 
 
 def text(*parts):
@@ -140,3 +140,39 @@ async def ask(llm, how, said="hello", **kwargs):
     if how.startswith("astream"):
         return [chunk async for chunk in found]
     return [found]
+
+
+def marked(chunk):
+    """Whether it says that it was kept."""
+    return isinstance(chunk.raw, dict) and chunk.raw.get("tiered_memory", {}).get("hit") is True
+
+
+class Sdk(BaseModel):
+    """A provider's own response object."""
+
+    id: str = "msg_1"
+    usage: dict = {"input_tokens": 7, "output_tokens": 3}
+    stop_reason: str = "end_turn"
+
+
+class Flaky(Chunked):
+    """A model whose line goes dead after the first chunk."""
+
+    def _chunks(self, messages, kwargs):
+        chunks = super()._chunks(messages, kwargs)
+
+        def given():
+            yield next(chunks)
+            raise ConnectionError("the line is dead")
+
+        return given()
+
+
+def said(*blocks):
+    """A script: one chunk of these blocks, whatever is asked."""
+    return lambda messages: iter([ChatResponse(message=ChatMessage(role="assistant", blocks=list(blocks)))])
+
+
+def weather(city: str) -> str:
+    """The weather in a city."""
+    return city

@@ -1,6 +1,9 @@
 """What every adapter is made of is checked when it is made, and a slip is an error."""
 
+import asyncio
+
 import pytest
+from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.memory import ChatMemoryBuffer, Memory
 from llama_index.core.storage.chat_store.loading import load_chat_store
 from llama_index.core.tools import FunctionTool
@@ -37,6 +40,55 @@ MAKE = {
     "memory tools": memory_tools,
     "cached llm": lambda memory, **given: cached_llm(Chunked(), memory, **given),
 }
+
+
+WORDS = r"^message: expected a ChatMessage, got 'hello'; write ChatMessage\(role='user', content=…\)$"
+
+
+def test_words_are_no_message(memory):
+    """LlamaIndex's own stores and buffers take them and fail whoever reads them later."""
+    chat = TieredAgentMemory(memory=memory, session_id="s")
+    store = TieredChatStore(memory=memory)
+    for put in (
+        lambda: chat.put("hello"),
+        lambda: chat.put_messages(["hello"]),
+        lambda: chat.set(["hello"]),
+        lambda: store.add_message("k", "hello"),
+        lambda: store.set_messages("k", ["hello"]),
+        lambda: asyncio.run(TieredAsyncChatStore(memory=memory).add_message("k", "hello")),
+    ):
+        with pytest.raises(InvalidInput, match=WORDS):
+            put()
+    assert chat.get_all() == []
+    assert store.get_keys() == []
+
+
+@pytest.mark.parametrize("wrong", [5, ["hello"], {"role": "user"}])
+def test_what_the_user_asks_is_a_text_or_a_message(wrong, memory):
+    with pytest.raises(InvalidInput, match=r"^input: expected what the user asks, a string or a ChatMessage, got "):
+        TieredAgentMemory(memory=memory, session_id="s").get(input=wrong)
+
+
+@pytest.mark.parametrize("wrong", [[1], None, "text", 5])
+def test_a_value_that_is_no_dict_is_refused_when_it_is_put_and_not_lost(wrong, memory):
+    store = TieredKVStore(memory)
+    store.put("k", {"v": 1})
+    with pytest.raises(InvalidInput, match=r"^val: expected a dict that JSON can carry, got "):
+        store.put("k", wrong)
+    assert store.get("k") == {"v": 1}
+
+
+@pytest.mark.parametrize("wrong", [5, None, b"k"])
+def test_keys_and_collections_are_strings(wrong, memory):
+    store = TieredKVStore(memory)
+    for call in (lambda: store.put(wrong, {}), lambda: store.get(wrong), lambda: store.delete(wrong)):
+        with pytest.raises(InvalidInput, match=r"^key: expected a string, got "):
+            call()
+    for call in (lambda: store.put("k", {}, wrong), lambda: store.get_all(wrong), lambda: store.delete_all(wrong)):
+        with pytest.raises(InvalidInput, match=r"^collection: expected a string, got "):
+            call()
+    with pytest.raises(InvalidInput, match=r"^key: expected a string, got "):
+        asyncio.run(TieredAsyncChatStore(memory=memory).add_message(wrong, ChatMessage(content="hello")))
 
 
 def weather(city: str) -> str:

@@ -7,6 +7,8 @@ import asyncio
 import pytest
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage, ThinkingBlock, ToolCallBlock
+from llama_index.core.llms.mock import MockLLM
+from llama_index.core.memory import ChatMemoryBuffer
 
 from llama_index_tiered_memory import TieredAgentMemory
 from shared_core import Settings
@@ -44,6 +46,15 @@ def test_a_long_conversation_is_counted_once_and_not_at_every_get(open_memory):
     assert kept.get() == first
     assert len(counted) < 50
     assert 50 < len(first) < 110
+
+
+def test_a_limit_that_nobody_gave_is_three_quarters_of_the_models_window_as_in_llama_index(memory):
+    model = MockLLM(max_tokens=10)  # with a window of 3 900 tokens
+    made = TieredAgentMemory.from_defaults(llm=model, memory=memory, session_id="s")
+    assert made.token_limit == ChatMemoryBuffer.from_defaults(llm=model).token_limit == 2925
+    given = TieredAgentMemory.from_defaults(llm=model, memory=memory, session_id="s", token_limit=100)
+    assert given.token_limit == 100
+    assert TieredAgentMemory.from_defaults(memory=memory, session_id="s").token_limit == 30_000
 
 
 @pytest.mark.parametrize(

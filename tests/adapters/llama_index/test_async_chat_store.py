@@ -90,6 +90,14 @@ class TestLikeTheStockStore:
         assert await any_store.get_messages("k", status=None) == []
         assert await any_store.get_keys() == []
 
+    async def test_a_key_whose_last_message_went_is_no_key_any_more(self, any_store):
+        await any_store.set_messages("set to nothing", [])
+        await any_store.add_message("deleted", text("a"))
+        await any_store.delete_oldest_messages("deleted", 1)
+        assert await any_store.get_keys() == []
+        await any_store.add_message("deleted", text("b"))
+        assert await any_store.get_keys() == ["deleted"]
+
     async def test_a_key_with_archived_messages_only_is_listed(self, any_store):
         await any_store.add_message("a", text("a"), status=ARCHIVED)
         await any_store.add_message("b", text("b"))
@@ -102,6 +110,34 @@ class TestLikeTheStockStore:
         assert await any_store.delete_oldest_messages("?", 3) == []
         assert await any_store.archive_oldest_messages("?", 3) == []
         assert await any_store.get_keys() == []
+
+
+class TestWhatItIsAsked:
+    async def test_a_status_may_be_given_by_its_name(self, store):
+        await store.add_messages("k", [text("a"), text("b")])
+        await store.add_message("k", text("c"), "archived")
+        assert contents(await store.get_messages("k", "archived")) == ["c"]
+        assert await store.count_messages("k", "active") == 2
+        await store.delete_messages("k", "active")
+        assert contents(await store.get_messages("k", None)) == ["c"]
+
+    async def test_another_status_is_refused_and_changes_nothing(self, store):
+        await store.add_message("k", text("a"))
+        for call in (
+            store.get_messages("k", "gone"),
+            store.delete_messages("k", "gone"),
+            store.add_message("k", text("b"), "gone"),
+        ):
+            with pytest.raises(
+                InvalidInput, match=r"^status: expected one of active, archived, or None for all, got 'gone'$"
+            ):
+                await call
+        assert contents(await store.get_messages("k", None)) == ["a"]
+
+    @pytest.mark.parametrize("wrong", [{"limit": -1}, {"offset": -1}, {"limit": 1.5}])
+    async def test_a_limit_and_an_offset_are_counts(self, store, wrong):
+        with pytest.raises(InvalidInput, match=f"^{next(iter(wrong))}: expected"):
+            await store.get_messages("k", **wrong)
 
 
 class TestBetterThanTheStockStore:

@@ -165,6 +165,39 @@ async def test_an_agent_with_cached_tools_and_a_cached_model_does_nothing_twice(
     assert (len(asked), looked) == (2, ["Oslo"])
 
 
+async def test_parallel_tools_that_finish_in_another_order_cost_no_other_answer(memory):
+    """An agent lists the results as they come; which tool was quicker today changes nothing that was asked."""
+    finished = []
+
+    async def look(place: int) -> str:
+        """Look at a place."""
+        await gates[turns[place]].wait()
+        gates[turns[place] + 1].set()
+        finished.append(place)
+        return f"saw {place}"
+
+    asked = []
+
+    def answer(messages):
+        asked.append(messages)
+        if messages[-1].role == MessageRole.TOOL:
+            return ChatMessage(role="assistant", content="done")
+        calls = [
+            ToolCallBlock(tool_call_id=f"c{i}-{len(finished)}", tool_name="look", tool_kwargs={"place": i})
+            for i in range(3)
+        ]
+        return ChatMessage(role="assistant", blocks=calls)
+
+    agent = FunctionAgent(llm=cached_llm(answering(answer), memory), tools=[look])
+    for turns in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):
+        gates = [asyncio.Event() for _ in range(4)]
+        gates[0].set()
+        own = TieredAgentMemory(memory=memory, session_id=str(turns), remember=False)
+        assert str(await agent.run("look", memory=own)) == "done"
+    assert finished == [0, 1, 2, 2, 1, 0, 2, 0, 1]
+    assert len(asked) == 2
+
+
 async def test_a_hit_is_seen_in_the_agents_output(memory):
     model, _ = repeating()
     agent = FunctionAgent(llm=cached_llm(model, memory), streaming=False)

@@ -245,6 +245,18 @@ def test_pickling_takes_nothing_away_from_the_live_model(memory):
     assert llm.chat(HELLO).message == HELLO[0]
 
 
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_copy_with_another_setting_asks_a_model_with_that_setting(deep, memory):
+    """The one that was copied stays as it was."""
+    llm = cached_llm(Chunked(), memory)
+    other = llm.model_copy(update={"temperature": 0.9, "system_prompt": "Be kind."}, deep=deep)
+    assert (other.temperature, other.llm.temperature, other.llm.system_prompt) == (0.9, 0.9, "Be kind.")
+    assert (llm.temperature, llm.llm.system_prompt) == (0.0, None)
+    llm.complete("hello")
+    assert "tiered_memory" not in (other.complete("hello").raw or {})
+    assert "tiered_memory" in llm.model_copy().complete("hello").raw
+
+
 def test_a_deep_copy_shares_the_model_and_the_answers(memory):
     model = Chunked()
     llm = cached_llm(model, memory)

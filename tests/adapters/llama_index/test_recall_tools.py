@@ -1,13 +1,21 @@
 """``TieredRetriever`` and ``memory_tools``: recall as LlamaIndex's retrievers and tools."""
 
+import copy
+import pickle
+
 import pytest
 from llama_index.core import get_response_synthesizer
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.tools import RetrieverTool
 
 from llama_index_tiered_memory import TieredRetriever, memory_tools
 from shared_core import InvalidInput, ScopeRequired
+
+
+def pickled(retriever):
+    return pickle.loads(pickle.dumps(retriever))  # noqa: S301
 
 
 class TestRetriever:
@@ -65,6 +73,20 @@ class TestRetriever:
         with pytest.raises(InvalidInput, match="k: expected 0 or more"):
             TieredRetriever(memory=memory, k=-1).retrieve("x")
 
+    @pytest.mark.parametrize("k", ["2", True, 2.0, None])
+    def test_a_k_that_is_no_count_is_refused_when_the_retriever_is_made(self, memory, k):
+        with pytest.raises(InvalidInput, match="k: expected a whole number"):
+            TieredRetriever(memory=memory, k=k)
+
+    @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickled])
+    def test_a_copy_reads_the_same_memories_with_the_same_filters(self, memory, copied):
+        memory.remember("The cello is red.", tags=["a"])
+        memory.remember("The cello is blue.", tags=["b"])
+        retriever = TieredRetriever(memory=memory, k=1, filters={"tags": ["a"]})
+        assert [node.text for node in copied(retriever).retrieve("cello")] == ["The cello is red."]
+        tool = RetrieverTool.from_defaults(retriever, name="memories", description="d")
+        assert "red" in copy.deepcopy(tool).call("cello").content
+
 
 class TestMemoryTools:
     def test_there_are_three_with_a_description_for_the_model(self, memory):
@@ -97,6 +119,16 @@ class TestMemoryTools:
         asking = script(lambda m: m[-1].content if m[-1].role == "tool" else [("search_memory", {"query": "coffee"})])
         answer = await FunctionAgent(llm=asking.llm, tools=memory_tools(memory)).run("My coffee?")
         assert "Ada takes her coffee black." in str(answer)
+
+    def test_an_id_is_understood_with_the_brackets_that_search_shows(self, memory):
+        search, save, forget = memory_tools(memory)
+        id = save.call(text="The key is under the mat.").content.removeprefix("Remembered as ").removesuffix(".")
+        assert id.startswith("[")
+        assert id in search.call(query="key").content
+        assert forget.call(id=id).content == "Forgotten."
+        assert forget.call(id="[]").content == "No memory has the id []."
+        memory.remember("Ada's own.", id="[x]")
+        assert forget.call(id="[x]").content == "Forgotten."
 
     def test_one_users_tools_reach_no_other_user(self, memory):
         search, _, forget = memory_tools(memory, scope="bob")
