@@ -326,7 +326,9 @@ def main() -> None:
             print(f"{name:<26}{size:>8}{ratios}{at['bytes']:>8.0f}{at['bytes_full']:>13.0f}")
     print("\nTargets, held against the statements: get at least 0.15, put at least 0.10; at most 300 bytes an entry")
     print("beside value and embedding. A dict's statement costs 20 to 40 ns at 100 entries; the call that a cache")
-    print("needs, a clock and a lock (the locked dict) come to more than a get may cost: ours takes no lock for a hit, nor")
+    print(
+        "needs, a clock and a lock (the locked dict) come to more than a get may cost: ours takes no lock for a hit, nor"
+    )
     print("for a put of a new key where only entries are bounded and values need neither copy nor measure.")
     print("bytes: after filling; bytes, full: after as many evictions again (the frequency prior then keeps ghosts).")
     print("ours is thread-safe, copies values in and out and measures them (the defaults); cachetools does neither.")
