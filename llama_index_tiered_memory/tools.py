@@ -19,7 +19,7 @@ from llama_index_tiered_memory import events
 from llama_index_tiered_memory.attach import Scope, checked, scope_for
 from llama_index_tiered_memory.convert import is_output, to_output, to_plain_output
 from shared_core import InvalidInput, TieredMemory, Uncached, arguments
-from shared_core.text import estimate_tokens, shortened
+from shared_core.text import estimate_tokens, within_tokens
 
 
 def cached_tools(
@@ -87,15 +87,12 @@ class _Cache:
         if self.max_tokens is None or (told.return_direct and not output.is_error):
             return output
         count = self.memory.settings.count_tokens or estimate_tokens
-        tokens = [count(block.text) if isinstance(block, TextBlock) else 0 for block in output.blocks]
-        if sum(tokens) <= self.max_tokens:
+        texts = [block.text for block in output.blocks if isinstance(block, TextBlock)]
+        short = within_tokens(texts, self.max_tokens, count)
+        if short == texts:
             return output
-        blocks = [
-            TextBlock(text=_within(block.text, own * self.max_tokens // sum(tokens), count))
-            if isinstance(block, TextBlock)
-            else block
-            for block, own in zip(output.blocks, tokens, strict=True)
-        ]
+        shorter = iter(short)
+        blocks = [TextBlock(text=next(shorter)) if isinstance(block, TextBlock) else block for block in output.blocks]
         return output.model_copy(update={"blocks": blocks})
 
     def call(
@@ -164,17 +161,6 @@ def _given(value: Any, own: list[ToolOutput], raw_input: dict[str, Any]) -> Tool
     if isinstance(value, _Raised):
         raise value.error
     return own[0] if own else to_output(value, raw_input)
-
-
-def _within(text: str, most_tokens: int, count: Callable[[str], int]) -> str:
-    """The text shortened to about so many tokens; what one takes in characters here, it takes in what is left."""
-    short, tokens = text, count(text)
-    characters = len(text)
-    while tokens > most_tokens and characters > 0:
-        characters = min(characters * most_tokens // tokens, characters * 9 // 10)
-        short = shortened(text, characters)
-        tokens = count(short)
-    return short
 
 
 class _CachedFunctionTool(FunctionTool):

@@ -9,6 +9,7 @@ import math
 import re
 import threading
 import unicodedata
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -199,6 +200,27 @@ def shortened(text: str, most_characters: int, *, where: str = "") -> str:
     gone = len(text) - head - tail
     note = f"\n[… {gone} characters left out{where} …]\n"
     return text if gone <= len(note) else text[:head] + note + text[len(text) - tail :]
+
+
+def within_tokens(texts: Sequence[str], most_tokens: int, count: Callable[[str], int]) -> list[str]:
+    """The texts, shortened to about so many tokens together, each by the same share; as they are if they fit.
+
+    What a text takes in characters for a token here, it takes in what is left of it.
+    """
+    sizes = [count(text) for text in texts]
+    total = sum(sizes)
+    if total <= most_tokens:
+        return list(texts)
+    return [_within(text, size, size * most_tokens // total, count) for text, size in zip(texts, sizes, strict=True)]
+
+
+def _within(text: str, tokens: int, most_tokens: int, count: Callable[[str], int]) -> str:
+    short, characters = text, len(text)
+    while tokens > most_tokens and characters > 0:
+        characters = min(characters * most_tokens // tokens, characters * 9 // 10)
+        short = shortened(text, characters)
+        tokens = count(short)
+    return short
 
 
 _NUMBERS = re.compile(

@@ -1,7 +1,6 @@
 """A hit takes no lock: whatever others do in the middle of it, a key never gives another key's value."""
 
 import sys
-import threading
 from functools import partial
 
 import pytest
@@ -10,6 +9,7 @@ from shared_core.eviction import AttentionLRUCache
 from shared_core.eviction.readings import Readings
 from shared_core.records import MISS
 from shared_core.testing import FakeClock
+from tests.core.eviction_kit import at_once
 
 
 def interrupted(cache, key, step, intrude):
@@ -33,20 +33,6 @@ def interrupted(cache, key, step, intrude):
     finally:
         sys.settrace(before)
     return value, seen[0] > step
-
-
-def at_once(*runs):
-    """Each in a thread of its own; they change places as often as the interpreter lets them."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        threads = [threading.Thread(target=run) for run in runs]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
 
 
 def evict_and_reuse(cache):

@@ -1,6 +1,5 @@
 """A new key takes no lock while there is room: whatever others do in the middle of it, no slot and no bound is lost."""
 
-import random
 import sys
 import threading
 from collections import deque
@@ -13,34 +12,12 @@ import pytest
 from shared_core.eviction import AttentionLRUCache
 from shared_core.eviction.victims import _lowest
 from shared_core.records import MISS
+from tests.core.eviction_kit import in_order
 
 
 def in_another_thread(run, *arguments):
     with ThreadPoolExecutor(1) as pool:
         pool.submit(run, *arguments).result(10)
-
-
-def in_order(cache, bound):
-    """Index, keys, values, free slots and the columns say the same of every slot."""
-    table = cache._held.table
-    taken, free = set(table.index.values()), set(table.slots.free)
-    assert len(taken) == len(table.index) == len(cache) <= bound
-    assert len(free) == len(table.slots.free)
-    assert not taken & free
-    assert taken | free == set(range(len(table.keys))) == set(range(len(table.values)))
-    assert len(table.keys) == table.slots._capacity == len(table.slots.last_accessed) <= bound
-    for key, slot in table.index.items():
-        assert table.keys[slot] == key
-        assert table.slots.last_accessed[slot] > 0.0
-    for slot in free:
-        assert table.keys[slot] is table.values[slot] is None
-        assert table.slots.size[slot] == 0
-    assert table.slots.pinned <= taken
-    assert table.waiting() == 0
-    assert set(table.slots.evictable().nonzero()[0]) == taken - table.slots.pinned
-    numbers = [table.slots.inserted[slot] for slot in [*table.index.values(), *table.slots.free]]
-    assert len(set(numbers)) == len(numbers)
-    assert table.bytes == sum(table.slots.size[slot] for slot in taken)
 
 
 def interrupted_put(cache, key, value, step, intrude):
@@ -327,83 +304,3 @@ def test_the_clock_is_read_once_for_a_put(full):
     cache.put("k", 2)
     cache.put("k", [1])
     assert next(times) == before + 4
-
-
-@pytest.mark.parametrize("policy", ["attention_lru", "lru", "fifo"])
-@pytest.mark.parametrize("bound", [1, 2, 7, 200])
-def test_after_a_storm_of_threads_every_slot_is_accounted_for(bound, policy):
-    """Puts, reads, deletes, clears and evictions at once, the threads changing places as often as they can."""
-    evicted = []
-    cache = AttentionLRUCache(bound, policy=policy, on_evict=evicted.extend)
-    wrong, rounds = [], 400
-
-    def run(number):
-        rng = random.Random(number)
-        try:
-            for i in range(rounds):
-                key = f"key-{rng.randrange(max(4, 2 * bound))}"
-                what = rng.random()
-                if what < 0.6:
-                    if not cache.put(key, f"{key}|{number}:{i}"):
-                        wrong.append(("not stored", key))
-                elif what < 0.85:
-                    value = cache.get(key)
-                    if value is not MISS and not value.startswith(f"{key}|"):
-                        wrong.append((key, value))
-                elif what < 0.95:
-                    cache.delete(key)
-                elif what < 0.96:
-                    cache.clear()
-                else:
-                    held = cache.keys()
-                    if len(held) > bound or len(set(held)) < len(held) or cache.bytes < 0:
-                        wrong.append(("keys", held))
-                if len(cache) > bound:
-                    wrong.append(("bound", len(cache)))
-        except BaseException as error:  # noqa: BLE001  whatever it is, the test is to fail with it
-            wrong.append(error)
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        threads = [threading.Thread(target=run, args=(number,)) for number in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
-    assert wrong == []
-    in_order(cache, bound)
-    assert all(value.startswith(f"{key}|") for key, value in evicted)
-    assert len(evicted) == cache.stats()["evictions"]
-    assert all(cache.get(key).startswith(f"{key}|") for key in cache.keys())  # noqa: SIM118
-    cache.clear()
-    for i in range(bound + 5):  # and nothing of the storm is left in the order of eviction
-        cache.put(f"last-{i}", "v")
-    assert cache.keys()[-1] == f"last-{bound + 4}"
-    if bound < 100:  # one at a time
-        assert cache.keys() == [f"last-{i}" for i in range(5, bound + 5)]
-
-
-def fill(cache, number):
-    for i in range(100):
-        cache.put(f"{number}-{i}", i)
-
-
-def test_threads_that_put_different_keys_at_once_fill_a_cache_to_its_bound_exactly():
-    for _ in range(20):
-        cache = AttentionLRUCache(400)
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(1e-6)
-        try:
-            threads = [threading.Thread(target=fill, args=(cache, number)) for number in range(4)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        finally:
-            sys.setswitchinterval(interval)
-        assert set(cache.keys()) == {f"{n}-{i}" for n in range(4) for i in range(100)}
-        assert cache.stats()["evictions"] == 0
-        in_order(cache, 400)

@@ -161,3 +161,13 @@ def test_text_that_shows_costs_something(text):
 def test_function_words_of_other_languages_leave_english_words_and_names_alone():
     """In German and French mit, bin, für and pour say nothing; MIT, a bin, fur and pouring do in English."""
     assert t.terms("MIT bin fur pour") == ["mit", "bin", "fur", "pour"]
+
+
+def test_texts_over_a_bound_of_tokens_give_up_the_same_share_each_and_stay_as_they_are_below_it():
+    """Counted a token a character: 900 and 300 in a bound of 400 may keep 300 and 100; 1 200 fit in 1 200."""
+    texts = ["a" * 900, "b" * 300]
+    first, second = t.within_tokens(texts, 400, len)
+    assert 200 < len(first) <= 300
+    assert 50 < len(second) <= 100
+    assert "characters left out" in first
+    assert t.within_tokens(texts, 1200, len) == texts

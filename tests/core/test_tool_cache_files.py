@@ -6,19 +6,14 @@ from pathlib import Path
 import pytest
 
 from shared_core.testing import FakeClock
-from tests.core.tool_cache_kit import Counted, tool_cache
+from tests.core.tool_cache_kit import Counted, shelf, tool_cache
 
 OLD = 1_600_000_000
 
 
 @pytest.fixture
 def tools():
-    cache = tool_cache()
-    cache.register("read", reads="path")
-    cache.register("get", reads="item")
-    cache.register("list", reads=lambda args: ["orders"])
-    cache.register("set", writes="item")
-    return cache
+    return shelf()
 
 
 def read(tools, path):

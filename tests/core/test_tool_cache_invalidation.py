@@ -3,24 +3,12 @@
 import pytest
 
 from shared_core.testing import FakeClock
-from tests.core.tool_cache_kit import Counted, tool_cache
+from tests.core.tool_cache_kit import Counted, get, shelf, tool_cache
 
 
 @pytest.fixture
 def tools():
-    cache = tool_cache()
-    cache.register("read", reads="path")
-    cache.register("get", reads="item")
-    cache.register("list", reads=lambda args: ["orders"])
-    cache.register("set", writes="item")
-    return cache
-
-
-def get(tools, item="7", scope=None):
-    """Whether the call was a hit."""
-    tool = Counted(1)
-    tools.call("get", {"item": item}, tool, scope=scope)
-    return tool.calls == 0
+    return shelf()
 
 
 def test_an_event_for_one_call_reaches_it_in_every_scope_or_in_one(tools):

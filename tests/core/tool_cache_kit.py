@@ -33,3 +33,20 @@ class Counted:
     def __call__(self, **args):
         self.calls += 1
         return self.make(**args) if self.make else self.result
+
+
+def shelf():
+    """A cache with tools that read files and items, list orders, and write items."""
+    cache = tool_cache()
+    cache.register("read", reads="path")
+    cache.register("get", reads="item")
+    cache.register("list", reads=lambda args: ["orders"])
+    cache.register("set", writes="item")
+    return cache
+
+
+def get(tools, item="7", scope=None):
+    """Whether the call was a hit."""
+    tool = Counted(1)
+    tools.call("get", {"item": item}, tool, scope=scope)
+    return tool.calls == 0
