@@ -4,6 +4,7 @@ import sqlite3
 import struct
 import subprocess
 import sys
+import time
 
 START = """
 import sys, time
@@ -33,3 +34,24 @@ def check_agreement(path, dimension=64):
         return {id for id, _, _ in rows}
     finally:
         db.close()
+
+
+def in_a_fork(work, seconds=20.0):
+    """The exit code of a forked child that does the work; None if it did not come to an end."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None

@@ -1,15 +1,13 @@
 """Processes that fork: both sides go on with what is their own."""
 
 import os
-import signal
 import sqlite3
 import threading
-import time
 from contextlib import closing
 
 import pytest
 
-from tests.core.process_kit import check_agreement
+from tests.core.process_kit import check_agreement, in_a_fork
 from tests.core.tool_cache_kit import tool_cache
 
 
@@ -55,27 +53,6 @@ def test_a_store_in_memory_is_not_shared_with_a_fork(open_memory):
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
     assert memory.recall("tea")
-
-
-def in_a_fork(work, seconds=20.0):
-    """The exit code of a forked child that does the work; None if it did not come to an end."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        finally:
-            os._exit(status)
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.01)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return None
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")

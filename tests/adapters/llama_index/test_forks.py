@@ -12,7 +12,7 @@ import pytest
 from llama_index.core.base.llms.types import ChatMessage
 
 from llama_index_tiered_memory import TieredAgentMemory, TieredKVStore, TieredMemoryBlock, attach
-from tests.core.test_processes import in_a_fork
+from tests.core.process_kit import in_a_fork
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
 
