@@ -1,5 +1,7 @@
 """What the tests of several processes start from."""
 
+import os
+import signal
 import sqlite3
 import struct
 import subprocess
