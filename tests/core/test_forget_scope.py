@@ -126,6 +126,30 @@ def test_other_scopes_keep_everything(open_memory):
         assert len(memory.recall("zebra", scope=scope)) == 3
 
 
+def test_answers_that_all_scopes_share_go_with_any_of_them_also_by_a_process_that_knows_of_none(open_memory, tmp_path):
+    """They may repeat what the user said, and after a forget none is given again: why should its words stay?"""
+    memory = open_memory()
+    memory.responses.share("for all")
+    memory.responses.put(REQUEST, ANSWER, scope="for all")
+    memory.responses.put(REQUEST, ANSWER, scope="bob")
+    memory.remember("I drink zebra tea.", scope="ada")
+    with open_memory() as administration:
+        assert administration.forget_scope("ada").responses == 0  # they are nobody's
+    assert memory.responses.get(REQUEST, scope="for all") is MISS
+    assert memory.responses.get(REQUEST, scope="bob") is not MISS
+    db = sqlite3.connect(tmp_path / "memory.db")
+    assert db.execute("SELECT scope FROM blobs WHERE instr(value, CAST('zebra' AS BLOB))").fetchall() == [("bob",)]
+    db.close()
+
+
+def test_answers_that_all_scopes_share_in_memory_go_too(open_memory):
+    memory = open_memory(":memory:")
+    memory.responses.share("for all")
+    memory.responses.put(REQUEST, ANSWER, scope="for all")
+    memory.forget_scope("ada")
+    assert memory.responses.stats()["entries"] == 0
+
+
 def test_forgetting_a_stranger_counts_nothing_and_a_scope_must_be_named(open_memory):
     memory = open_memory()
     receipt = memory.forget_scope("stranger")
