@@ -127,7 +127,7 @@ def test_other_scopes_keep_everything(open_memory):
 
 
 def test_answers_that_all_scopes_share_go_with_any_of_them_also_by_a_process_that_knows_of_none(open_memory, tmp_path):
-    """They may repeat what the user said, and after a forget none is given again: why should its words stay?"""
+    """They may repeat what the user said, and after a forget none is given again: so nothing is lost with them."""
     memory = open_memory()
     memory.responses.share("for all")
     memory.responses.put(REQUEST, ANSWER, scope="for all")
