@@ -39,6 +39,11 @@ class ToolCounts:
             if len(self._repeats) > _COUNTED_CALLS:
                 del self._repeats[next(iter(self._repeats))]
 
+    def clear_scope(self, scope: str) -> None:
+        """Forget which calls the scope made."""
+        with self._lock:
+            self._repeats = {call: seen for call, seen in self._repeats.items() if call[1] != scope}
+
     def bypassed(self, name: str) -> None:
         """An execution of a tool that is never kept."""
         with self._lock:

@@ -142,6 +142,15 @@ def test_answers_that_all_scopes_share_go_with_any_of_them_also_by_a_process_tha
     db.close()
 
 
+def test_the_repeats_in_the_stats_name_no_call_of_a_forgotten_scope(open_memory):
+    memory = open_memory()
+    memory.tools.register("look", reads=())
+    for scope in ("ada", "bob", "ada", "bob"):
+        memory.tools.call("look", {"at": f"what {scope} fears"}, lambda at: at, scope=scope)
+    memory.forget_scope("ada")
+    assert [one["scope"] for one in memory.tools.stats()["repeats"]] == ["bob"]
+
+
 def test_answers_that_all_scopes_share_in_memory_go_too(open_memory):
     memory = open_memory(":memory:")
     memory.responses.share("for all")
