@@ -40,10 +40,18 @@ def scope_of(memory: TieredMemory, scope: Named, *given: Any, fallback: str | No
     """The scope of a call: ``scope`` itself, or what the function makes of what the framework gave.
 
     None means the memory's default scope, else ``fallback``. A function that finds nobody raises
-    ScopeRequired: a request without a user must not read the default user's memory.
+    ScopeRequired: a request without a user must not read the default user's memory. What it raises itself comes
+    with a note of what it was called with.
     """
     if callable(scope):
-        found = _at_once("scope", scope(*given))
+        try:
+            found = _at_once("scope", scope(*given))
+        except Exception as error:
+            error.add_note(
+                f"the scope= function was called with {type(given[0]).__name__ if given else 'nothing'}: "
+                "middleware gives it the runtime, tools the config of the run (a dict), everything else nothing"
+            )
+            raise
         if found is None:
             raise ScopeRequired("scope: expected the scope= function to return a string, got None; whose memory is it?")
         return memory.scope_of(found)

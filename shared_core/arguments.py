@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta
 from numbers import Integral, Real
 from typing import Any, TypeVar
+from uuid import UUID
 
 from shared_core.errors import InvalidInput
 from shared_core.records import Hit, Memory
@@ -207,7 +208,9 @@ def optional_function(what: str, value: Function | None) -> Function | None:
 
 
 def part(value: object, *attributes: str) -> str:
-    """What to write instead of an object that carries the string that was asked for."""
+    """What to write instead of an object that carries the string that was asked for, or of a number that names it."""
+    if isinstance(value, int | UUID) and not isinstance(value, bool):
+        return "; write str(…) around it"
     if isinstance(value, Hit):
         return f"; write .memory.{attributes[0]}"
     found = next((name for name in attributes if isinstance(getattr(value, name, None), str)), None)

@@ -16,6 +16,7 @@ def check_memory(memory: object, scope: object = None) -> TieredMemory:
     if not (scope is None or callable(scope) or (isinstance(scope, str) and scope)):
         raise InvalidInput(
             f"scope: expected a non-empty string, a function that returns one, or None, got {scope!r:.80}"
+            f"{arguments.part(scope, 'scope')}"
         )
     if isinstance(scope, str):
         arguments.scope("scope", scope)

@@ -58,7 +58,10 @@ class TieredMemory:
 
     Make one with ``TieredMemory.open``. Thread-safe; several processes may open the same file.
     ``scope`` says whom a call belongs to; None means the default scope, and ScopeRequired without one.
-    Every method has an async twin with an ``a`` in front. Use it in a ``with`` or an ``async with`` block.
+    What touches the file has an async twin with an ``a`` in front. Use it in a ``with`` or an ``async with`` block.
+
+    Its parts: ``turns`` (a turn's beginning and end), ``tools`` and ``responses`` (what was computed already), ``prompts``
+    (breakpoints for a provider's cache), ``long_term`` (listing memories, plain retrievals).
     """
 
     def __init__(
@@ -73,6 +76,8 @@ class TieredMemory:
         reembed: bool = False,
     ) -> None:
         """Open the tiers on a storage of your own; ``open`` does it on a SQLite file."""
+        if isinstance(storage, str | Path):
+            raise InvalidInput(f"storage: expected a Storage, got a path; write TieredMemory.open({str(storage)!r})")
         if settings is not None and not isinstance(settings, Settings):
             raise InvalidInput(f"settings: expected Settings, got {settings!r}; write Settings(recall_k=8)")
         self.settings = settings if settings is not None else Settings()
@@ -201,7 +206,8 @@ class TieredMemory:
     def forget_scope(self, scope: str) -> Receipt:
         """Erase all that is kept of a scope, in every tier and for every process; return what that was.
 
-        Memories, text index, vectors, conversation logs, cached results and responses, blobs of adapters.
+        Memories, text index, vectors, conversation logs, cached results and responses, blobs of adapters. Answers
+        in caches that all scopes share go too, whosever they are.
         """
         erased = self.long_term.forget_scope(scope)
         tools, responses = self.tools.clear_scope(scope), self.responses.clear_scope(scope)
@@ -210,6 +216,7 @@ class TieredMemory:
             self.tools.clear_scope(inner)
             self.responses.clear_scope(inner)
             self.prompts.clear_scope(inner)
+        self.responses.clear_shared()
         blobs = dict(erased.blobs)
         return Receipt(
             scope=scope,

@@ -232,6 +232,8 @@ class Turns:
         chosen = self._scope_of(scope)
         context = self._context(session, scope=chosen)
         nodes = context.prepare(messages)
+        for _, message in nodes:
+            arguments.role("role", message["role"])  # what a "human" said would be logged and never remembered
         if any(_id_of(message) is not None for _, message in nodes):
             nodes = _unlogged(nodes, context, writer)
         memories = self._remember(nodes, session, chosen, tuple(recalled))

@@ -51,6 +51,11 @@ class TieredToolCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         self._unseen: set[str] = set()
         self.counts: Counter[str] = Counter()
         for tool in one_each(tools):
+            if not isinstance(tool, str | BaseTool):
+                raise InvalidInput(
+                    f"tools: expected names or LangChain tools, got {tool!r:.80}; "
+                    f"write {getattr(tool, '__name__', 'get_weather')!r}"
+                )
             called = tool if isinstance(tool, str) else tool.name
             self._unseen.add(called)
             if memory.tools.policy(called) is None:

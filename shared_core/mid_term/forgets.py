@@ -14,13 +14,16 @@ _ANY_SCOPE: Final = "\x1fany scope"  # its generation moves with a forget in wha
 
 
 class Forgets:
-    """A generation a scope, which each forget in it moves: in the rows where there are any. Thread-safe."""
+    """A generation a scope, which each forget in it moves: in the rows where there are any. Thread-safe.
+
+    ``common`` are the scopes that were shared here.
+    """
 
     def __init__(self, blobs: Blobs | None, rows: Rows | None) -> None:
         self._blobs, self._rows = blobs, rows
         self._lock = threading.Lock()
         self._generations: dict[str, int] = {}
-        self._common: set[str] = set()
+        self.common: set[str] = set()
         renew_in_child(self)
 
     def after_fork_in_child(self) -> None:
@@ -34,7 +37,7 @@ class Forgets:
 
     def share(self, scope: str) -> None:
         """A forget anywhere is one in this scope, too."""
-        self._common.add(arguments.scope("scope", scope))
+        self.common.add(arguments.scope("scope", scope))
 
     def advance(self, scope: str, *, durable: bool = True) -> int:
         """Move the generation of this scope alone."""
@@ -47,7 +50,7 @@ class Forgets:
     def generation(self, scope: str) -> int | None:
         """Where the scope stands; None if that cannot be told now."""
         found = self._of(scope)
-        if scope not in self._common or found is None:
+        if scope not in self.common or found is None:
             return found
         anywhere = self._of(_ANY_SCOPE)
         return None if anywhere is None else found + anywhere  # both only grow, so the sum tells every move

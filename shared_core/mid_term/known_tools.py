@@ -81,6 +81,6 @@ class KnownTools:
                 reach = Reach(name, made, space, scope, tools.resources(policy.reads, full))
                 key = digest(made, policy.version, policy.identity, form, space, scope)
                 call = Call(key, reach, policy, readable=readable)
-            except tools.UnclearResources:
-                pass
+            except tools.UnclearResources as unclear:
+                self._counts.unclear(name, str(unclear))
         return Prepared(name, policy, full, space), call

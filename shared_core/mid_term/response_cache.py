@@ -161,12 +161,17 @@ class ResponseCache:
 
     def share(self, scope: str) -> None:
         """The answers of this scope may be built on memories of any other: a forget anywhere is one here."""
-        self._entries.forgets.share(scope)
+        self._entries.share(scope)
 
     def clear_scope(self, scope: str) -> int:
         """Forget every answer of a scope, here and in the rows; how many."""
         self._entries.forgets.advance(arguments.scope("scope", scope))
         return self._entries.clear_scope(scope)
+
+    def clear_shared(self) -> None:
+        """Erase the answers of every scope that any process shares: after a forget none of them is given again."""
+        for scope in self._entries.shared():
+            self._entries.clear_scope(scope)
 
     def stats(self) -> dict[str, Any]:
         """Counters since the start, and what is held now.

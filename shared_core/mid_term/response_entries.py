@@ -174,6 +174,16 @@ class ResponseEntries:
 
     # Leaving and counting
 
+    def share(self, scope: str) -> None:
+        """A forget in any scope is one in this scope, and a process that never asked it anything can tell."""
+        self.forgets.share(scope)
+        if self.rows is not None and not self.rows.noted("shared", scope):
+            self.rows.note("shared", scope)
+
+    def shared(self) -> list[str]:
+        """The scopes that are shared here or by any process that kept answers in the rows."""
+        return sorted({*self.forgets.common, *(self.rows.names("shared", "") if self.rows is not None else ())})
+
     def clear_scope(self, scope: str) -> int:
         """Forget every answer of a scope, here and in the rows; how many."""
         with self._lock:

@@ -240,7 +240,8 @@ class ToolCache:
         return self._forget("tool", sorted(self._known.rewinding), self._scope_of(scope))
 
     def clear_scope(self, scope: str) -> int:
-        """Forget every result of a scope, here and in the rows."""
+        """Forget every result of a scope, here and in the rows, and what it asked for."""
+        self._counts.clear_scope(scope)
         count = self.invalidate_prefix("", scope=scope)
         return max(count, self._entries.rows.clear(scope)) if self._entries.rows is not None else count
 

@@ -39,6 +39,11 @@ class ToolCounts:
             if len(self._repeats) > _COUNTED_CALLS:
                 del self._repeats[next(iter(self._repeats))]
 
+    def clear_scope(self, scope: str) -> None:
+        """Forget which calls the scope made."""
+        with self._lock:
+            self._repeats = {call: seen for call, seen in self._repeats.items() if call[1] != scope}
+
     def bypassed(self, name: str) -> None:
         """An execution of a tool that is never kept."""
         with self._lock:
@@ -51,15 +56,27 @@ class ToolCounts:
             self._after_close += 1
 
     def made_stale(self, name: str, results: int) -> None:
-        """A tool that nobody registered made results stale: said once a name, its user may not know the price."""
+        """A tool that nobody registered made results stale: its user may not know the price."""
+        if self._first(name):
+            _log.warning(
+                "tool %r is not registered, so it may have written anything: %d cached results of its scope are stale; "
+                "if it writes nothing, say memory.tools.register(%r, cacheable=False, writes=[])", name, results, name,
+            )  # fmt: skip
+
+    def unclear(self, name: str, why: str) -> None:
+        """A result cannot be kept, since nobody can tell what it was read from; ``why`` is "" if that may well be."""
+        if why and self._first(name):
+            _log.warning(
+                "tool %r: a result was not kept, it cannot be told what it was read from; reads: %s", name, why
+            )
+
+    def _first(self, name: str) -> bool:
+        """Whether the name was not warned about yet: once is enough."""
         with self._lock:
             if name in self._warned or len(self._warned) >= _NAMED_TOOLS:
-                return
+                return False
             self._warned.add(name)
-        _log.warning(
-            "tool %r is not registered, so it may have written anything: %d cached results of its scope are stale; "
-            "if it writes nothing, say memory.tools.register(%r, cacheable=False, writes=[])", name, results, name,
-        )  # fmt: skip
+            return True
 
     def stats(self) -> dict[str, Any]:
         """The counts since the start; see ``ToolCache.stats``."""

@@ -91,7 +91,7 @@ UNKNOWN: Final = Policy(cacheable=False)
 
 
 class UnclearResources(Exception):
-    """The call does not say what it reads or writes."""
+    """The call does not say what it reads or writes; the text says what was declared amiss, "" if nothing was."""
 
 
 def resources(spec: Resources, args: Mapping[str, Any]) -> tuple[str, ...]:
@@ -106,12 +106,17 @@ def resources(spec: Resources, args: Mapping[str, Any]) -> tuple[str, ...]:
         try:
             values = spec(dict(args))
         except Exception as error:
-            raise UnclearResources(str(error)) from error
+            raise UnclearResources(f"the function of its arguments raised {error!r}") from error
         return tuple(dict.fromkeys(_texts(() if values is None else values)))
     found: list[str] = []
     for name in _argument_names(spec):
-        if args.get(name) is None:
-            raise UnclearResources(name)
+        if name not in args:
+            raise UnclearResources(
+                f"expected an argument of the call ({', '.join(args) or 'it has none'}), got {name!r}; "
+                f"what is no argument, a function names: lambda args: [{name!r}]"
+            )
+        if args[name] is None:
+            raise UnclearResources
         found.extend(_texts(args[name]))
     return tuple(dict.fromkeys(found))
 

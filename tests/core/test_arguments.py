@@ -4,6 +4,7 @@ import math
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -159,6 +160,9 @@ def test_the_first_and_the_last_second_of_the_calendar_are_times(at):
         (arguments.flag, "no", "write bool(…) around it"),
         (arguments.role, "human", "write 'user'"),
         (arguments.role, "ai", "write 'assistant'"),
+        (arguments.scope, 42, "write str(…) around it"),
+        (arguments.scope, UUID(int=42), "write str(…) around it"),
+        (arguments.name, True, "got bool"),
     ],
 )
 def test_what_is_refused_comes_with_what_to_type_instead(check, value, hint):

@@ -4,6 +4,8 @@ import hashlib
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
@@ -118,6 +120,24 @@ def test_words_the_table_does_not_know_make_no_two_texts_alike():
     assert not open_embedder("static").embed(["ᚠᚢᚦ", "𐎀𐎁𐎂"]).any()
     coffee, mixed = open_embedder("static").embed(["coffee", "coffee ᚠᚢᚦ"])
     np.testing.assert_allclose(coffee, mixed, atol=1e-6)
+
+
+@given(st.lists(st.integers(1, 256), max_size=200))
+def test_texts_are_run_beside_others_of_nearly_their_length(lengths):
+    """Padding is paid for like text: of the windows of an answer, [200, 70] tokens, the short one would cost 200."""
+    made = minilm.batches(lengths)
+    assert sorted(i for batch in made for i in batch) == list(range(len(lengths)))
+    for batch in made:
+        longest = max(lengths[i] for i in batch)
+        assert len(batch) <= 32
+        assert len(batch) * longest <= 2048
+        assert min(lengths[i] for i in batch) >= 0.9 * longest
+
+
+def test_batches_worked_by_hand():
+    assert minilm.batches([70, 200, 185, 70, 150]) == [[1, 2], [4], [0, 3]]
+    assert [len(batch) for batch in minilm.batches([10] * 40)] == [32, 8]
+    assert [len(batch) for batch in minilm.batches([256] * 9)] == [8, 1]
 
 
 @pytest.mark.parametrize("name", ["static", "minilm"])

@@ -126,6 +126,39 @@ def test_other_scopes_keep_everything(open_memory):
         assert len(memory.recall("zebra", scope=scope)) == 3
 
 
+def test_answers_that_all_scopes_share_go_with_any_of_them_also_by_a_process_that_knows_of_none(open_memory, tmp_path):
+    """They may repeat what the user said, and after a forget none is given again: so nothing is lost with them."""
+    memory = open_memory()
+    memory.responses.share("for all")
+    memory.responses.put(REQUEST, ANSWER, scope="for all")
+    memory.responses.put(REQUEST, ANSWER, scope="bob")
+    memory.remember("I drink zebra tea.", scope="ada")
+    with open_memory() as administration:
+        assert administration.forget_scope("ada").responses == 0  # they are nobody's
+    assert memory.responses.get(REQUEST, scope="for all") is MISS
+    assert memory.responses.get(REQUEST, scope="bob") is not MISS
+    db = sqlite3.connect(tmp_path / "memory.db")
+    assert db.execute("SELECT scope FROM blobs WHERE instr(value, CAST('zebra' AS BLOB))").fetchall() == [("bob",)]
+    db.close()
+
+
+def test_the_repeats_in_the_stats_name_no_call_of_a_forgotten_scope(open_memory):
+    memory = open_memory()
+    memory.tools.register("look", reads=())
+    for scope in ("ada", "bob", "ada", "bob"):
+        memory.tools.call("look", {"at": f"what {scope} fears"}, lambda at: at, scope=scope)
+    memory.forget_scope("ada")
+    assert [one["scope"] for one in memory.tools.stats()["repeats"]] == ["bob"]
+
+
+def test_answers_that_all_scopes_share_in_memory_go_too(open_memory):
+    memory = open_memory(":memory:")
+    memory.responses.share("for all")
+    memory.responses.put(REQUEST, ANSWER, scope="for all")
+    memory.forget_scope("ada")
+    assert memory.responses.stats()["entries"] == 0
+
+
 def test_forgetting_a_stranger_counts_nothing_and_a_scope_must_be_named(open_memory):
     memory = open_memory()
     receipt = memory.forget_scope("stranger")

@@ -1,6 +1,7 @@
 """The whole: opening and closing, stats, the async twins, and what a call costs."""
 
 import inspect
+from pathlib import Path
 
 import pytest
 
@@ -103,6 +104,12 @@ def test_stats_count_what_happened(memory):
 def test_a_location_is_a_path(location):
     with pytest.raises(InvalidInput, match="location: expected a path or ':memory:'"):
         TieredMemory.open(location, embedder="none")
+
+
+@pytest.mark.parametrize("path", ["agent.db", Path("agent.db")])
+def test_a_memory_made_of_a_path_says_how_one_is_opened(path):
+    with pytest.raises(InvalidInput, match=r"storage: expected a Storage.*write TieredMemory.open\('agent.db'\)"):
+        TieredMemory(path)
 
 
 # -- async twins -----------------------------------------------------------------------------------

@@ -39,6 +39,11 @@ def test_a_scope_is_a_string_a_function_or_none(memory, scope):
         assert check_memory(memory, fine) is memory
 
 
+def test_the_number_of_a_user_is_pointed_at_str(memory):
+    with pytest.raises(InvalidInput, match="or None, got 42; write str"):
+        check_memory(memory, 42)
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [

@@ -4,7 +4,8 @@ import sqlite3
 
 import pytest
 
-from shared_core import Settings, TieredMemory
+from shared_core import InvalidInput, Settings, TieredMemory
+from shared_core.messages import text_of
 from shared_core.testing import FakeClock
 
 
@@ -77,3 +78,17 @@ def test_the_statements_of_a_turn_do_not_grow_with_the_conversation(tmp_path, mo
             shown += said
             counts.append(len(statements))
     assert max(counts[100:]) <= max(counts[10:20])
+
+
+@pytest.mark.parametrize("content", [[{"type": "text", "text": "The code is 4711."}], None])
+def test_content_that_is_no_string_is_refused_with_what_makes_one_of_it(content):
+    """The content of a message is often a list of blocks: ``message["content"]`` is then no text."""
+    with opened() as memory, pytest.raises(InvalidInput, match=r"shown_texts: .*write text_of\(message\)"):
+        memory.turns.begin("code?", session="s", shown_texts=[content])
+
+
+def test_a_message_of_blocks_is_passed_over_by_its_text():
+    with opened() as memory:
+        memory.remember("The code is 4711.")
+        shown = [{"role": "user", "content": [{"type": "text", "text": "The code is 4711."}]}]
+        assert memory.turns.begin("the code", session="s", shown_texts=map(text_of, shown)).hits == ()

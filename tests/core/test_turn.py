@@ -183,6 +183,14 @@ def test_a_turn_with_a_wrong_message_is_refused_whole(memory, wrong):
     assert memory.long_term.list() == []
 
 
+@pytest.mark.parametrize(("role", "hint"), [("human", "write 'user'"), ("ai", "write 'assistant'")])
+def test_what_a_human_or_an_ai_said_is_refused_since_nobody_would_remember_it(memory, role, hint):
+    with pytest.raises(InvalidInput, match=hint):
+        memory.turns.end([said("user", "good"), said(role, "I sail.")], session="s")
+    assert memory.context("s").history() == []
+    assert memory.long_term.list() == []
+
+
 def test_a_turn_with_a_text_that_is_refused_leaves_no_half_turn(open_memory):
     memory = open_memory(settings=Settings(max_text_bytes=20))
     with pytest.raises(InvalidInput, match="at most 20 bytes"):

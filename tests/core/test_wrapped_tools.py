@@ -119,6 +119,37 @@ def test_a_tool_that_was_declared_is_not_warned_about(caplog):
     assert not caplog.records
 
 
+@pytest.mark.parametrize("reads", ["orders", ["orders"]])
+def test_a_resource_that_was_taken_for_an_argument_is_named_once(reads, caplog):
+    """Whoever means a thing of that name would never see a hit, and never learn why."""
+    tools, order = tool_cache(), Counted("open")
+    tools.register("get_order", reads=reads)
+    for _ in range(2):
+        tools.call("get_order", {"order_id": "1"}, order)
+    assert order.calls == 2
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert "tool 'get_order': a result was not kept" in said
+    assert "reads: expected an argument of the call (order_id), got 'orders'" in said
+    assert "lambda args: ['orders']" in said
+
+
+def test_a_function_of_resources_that_raises_is_named(caplog):
+    tools = tool_cache()
+    tools.register("get_order", reads=lambda args: [args["id"]])
+    tools.call("get_order", {"order_id": "1"}, Counted("open"))
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert "the function of its arguments raised KeyError('id')" in said
+
+
+def test_an_argument_that_is_none_is_no_mistake(caplog):
+    tools, read = tool_cache(), Counted("text")
+    tools.register("read", reads="path")
+    for _ in range(2):
+        tools.call("read", {"path": None}, read)
+    assert read.calls == 2
+    assert not caplog.records
+
+
 def test_repeats_tell_the_scopes_apart():
     tools = tool_cache()
     tools.register("search")

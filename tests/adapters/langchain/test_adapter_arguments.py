@@ -124,3 +124,15 @@ def test_a_tool_nobody_opted_in_is_named_when_it_costs_results(memory, caplog):
     ask(memory, ["weather"], ScriptedModel(script=script))
     assert ["now" in r.getMessage() for r in caplog.records] == [True]
     assert memory.stats()["mid_term"]["tools"]["bypassed_tools"] == {"now": 1}
+
+
+def test_a_plain_function_among_the_middlewares_tools_is_answered_with_its_name(memory):
+    """``create_agent`` takes functions; the middleware is told names."""
+
+    def get_weather(city):
+        return city
+
+    with pytest.raises(
+        InvalidInput, match=r"^tools: expected names or LangChain tools, got <function .*'get_weather'$"
+    ):
+        TieredMemoryMiddleware(memory, tools=[get_weather])

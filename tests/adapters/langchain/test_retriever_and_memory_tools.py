@@ -1,10 +1,12 @@
 """Memories for a retrieval chain, and memory in an agent's own hands."""
 
 import re
+from dataclasses import dataclass
 
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, ToolMessage
+from langgraph.runtime import get_runtime
 
 from langchain_tiered_memory import TieredMemoryMiddleware, TieredRetriever, memory_tools
 from shared_core import ScopeRequired, StorageError
@@ -132,3 +134,44 @@ def test_a_missing_scope_is_a_fault_of_the_program_and_is_raised(opened):
     model = ScriptedModel(script=[calling("search_memory", {"query": "tea"})])
     with pytest.raises(ScopeRequired):
         create_agent(model, memory_tools(opened(default_scope=None))).invoke(user("?"))
+
+
+@dataclass
+class User:
+    user_id: str
+
+
+def saving():
+    return ScriptedModel(script=[calling("save_memory", {"text": "Owns a boat."}), AIMessage("Saved.")])
+
+
+async def test_one_function_of_the_runtime_serves_the_middleware_and_the_tools_of_an_agent(memory):
+    def whose(_):
+        return get_runtime(User).context.user_id
+
+    parts = {"middleware": [TieredMemoryMiddleware(memory, scope=whose)], "context_schema": User}
+    create_agent(saving(), memory_tools(memory, scope=whose), **parts).invoke(user("Save it."), context=User("bob"))
+    await create_agent(saving(), memory_tools(memory, scope=whose), **parts).ainvoke(
+        user("Keep it."), context=User("eve")
+    )
+    for name, asked in (("bob", "Save it."), ("eve", "Keep it.")):
+        assert {one.text for one in memory.long_term.list(scope=name)} == {"Owns a boat.", asked, "Saved."}
+    assert memory.long_term.list() == []
+
+
+@pytest.mark.parametrize(
+    ("tools", "given"),
+    [(True, "dict"), (False, "Runtime")],
+    ids=["of the runtime, in a tool", "of the config, in middleware"],
+)
+def test_a_scope_function_that_raises_comes_with_what_it_was_given(memory, tools, given):
+    """``lambda runtime: runtime.context.user_id`` is right in one place and an AttributeError in the other."""
+    wrong = (lambda runtime: runtime.context.user_id) if tools else (lambda config: config["configurable"]["user_id"])
+    kit = memory_tools(memory, scope=wrong) if tools else []
+    middleware = [] if tools else [TieredMemoryMiddleware(memory, scope=wrong)]
+    agent = create_agent(saving(), kit, middleware=middleware, context_schema=User)
+    with pytest.raises((AttributeError, TypeError)) as raised:
+        agent.invoke(user("Save it."), context=User("bob"))
+    assert f"the scope= function was called with {given}: middleware gives it the runtime" in "".join(
+        raised.value.__notes__
+    )
