@@ -89,11 +89,12 @@ def falling(candidates: Sequence[Candidate]) -> list[Candidate]:
         pools.append((p5, weight, count))
     out: list[Candidate] = []
     p60 = 1.0
-    for p5, candidate in zip((p5 for p5, _, count in pools for _ in range(count)), candidates, strict=True):
-        here = candidate.boundary
-        late = (here.p60 - here.p5) / (1 - here.p5) if here.p5 < 1 else 0.0
+    pooled = [p5 for p5, _, count in pools for _ in range(count)]
+    for p5, (position, here, by, seen) in zip(pooled, candidates, strict=True):
+        tokens, own_p5, own_p60, fresh, forced, ttl = here
+        late = (own_p60 - own_p5) / (1 - own_p5) if own_p5 < 1 else 0.0
         p60 = min(p60, p5 + late * (1 - p5))
-        out.append(candidate._replace(boundary=here._replace(p5=p5, p60=p60)))
+        out.append(Candidate(position, Boundary(tokens, p5, p60, fresh, forced, ttl), by, seen))
     return out
 
 
@@ -145,10 +146,11 @@ def _patient(here: Boundary) -> Boundary:
     At p5 = 0.5 late returns count nearly in full, at 0.999, a wait of a thousand uses, a tenth. A moving boundary pays
     and gains on every request, and waits for nothing.
     """
-    if here.fresh:
+    tokens, p5, p60, fresh, forced, ttl = here
+    if fresh:
         return here
-    discount = FADE * (1 - here.p5) / (1 - FADE * here.p5)
-    return here._replace(p60=here.p5 + discount * (here.p60 - here.p5))
+    discount = FADE * (1 - p5) / (1 - FADE * p5)
+    return Boundary(tokens, p5, p5 + discount * (p60 - p5), fresh, forced, ttl)
 
 
 def _with_hours(
