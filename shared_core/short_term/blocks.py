@@ -67,13 +67,12 @@ def read_content(what: str, content: Any, called_by_code: set[str]) -> Content:
             ttls[len(blocks)] = ttl
         if _holds_image(clean):
             images.append(len(blocks))
-        kinds = {*map(type, clean.values())}
-        if kinds != _STRINGS:
-            plain = False
-            if not kinds.isdisjoint(_NESTED):
-                nested = [key for key, value in clean.items() if type(value) in _NESTED]
-                flat = flat and all(is_flat(clean[key]) for key in nested)
-                inner += [(len(blocks), key) for key in nested]
+        for key, value in clean.items():
+            if type(value) is not str:
+                plain = False
+                if type(value) in _NESTED:
+                    inner.append((len(blocks), key))
+                    flat = flat and is_flat(value)
         blocks.append(clean)
         markable.append(_is_markable(clean, called_by_code))
     return Content(blocks, markable, ttls, images, plain, (inner or ()) if flat else None, False)
@@ -84,7 +83,6 @@ def is_flat(value: dict[str, Any] | list[Any]) -> bool:
     return _NESTED.isdisjoint(map(type, value.values() if type(value) is dict else value))
 
 
-_STRINGS = {str}
 _NESTED = {dict, list}
 _MANY = 24
 """From so many blocks on arrays are faster."""

@@ -177,7 +177,7 @@ def _with_hours(
         if gain > best:
             best, upto = gain, i + 1
         before = here.tokens
-    return tuple((candidate, "1h" if i < upto else ttl) for i, (candidate, ttl) in enumerate(marked))
+    return (*((candidate, "1h") for candidate, _ in marked[:upto]), *marked[upto:]) if upto > first else marked
 
 
 def _with_spares(
@@ -188,6 +188,8 @@ def _with_spares(
     Their spans are written in any case, so a mark there costs nothing, and a conversation that has not begun
     yet may find it.
     """
+    if len(marked) == MOST_BREAKPOINTS:
+        return marked
     out = list(marked)
     ends = {candidate.by: candidate for candidate in candidates if candidate.by in ("tools", "system")}
     for candidate in (ends.get("system"), ends.get("tools")):
