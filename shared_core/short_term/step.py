@@ -250,8 +250,7 @@ class Step:
         return Breakpoint(level, index, place, candidate.position, int(here.tokens), ttl, survival, by)
 
     def _in_tool_loop(self) -> bool:
-        tape = self.talk.tape
-        return bool(tape) and tape.block(len(tape) - 1).get("type") == "tool_result"
+        return self.talk.tape.last.get("type") == "tool_result"
 
 
 def _odds(candidate: Candidate) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from itertools import accumulate, compress, islice
+from itertools import compress
 from operator import ne
 from typing import Any, NamedTuple
 
@@ -74,10 +74,14 @@ class Tape:
         message = bisect_right(self.ends, block)
         return message, block - (self.ends[message - 1] if message else 0)
 
-    def block(self, block: int) -> Mapping[str, Any]:
-        """The block itself."""
-        message, place = self.place(block)
-        return blocks_of(self.wires[message])[place]
+    @property
+    def last(self) -> Mapping[str, Any]:
+        """The last block, empty if there is none."""
+        for wire in reversed(self.wires):
+            blocks = blocks_of(wire)
+            if blocks:
+                return blocks[-1]
+        return {}
 
     def _go_on(self, messages: Sequence[Message], i: int, fresh: Spoken | None, same: int) -> int:
         """Replace message i and what follows; ``fresh`` is message i, if it was read, with so many blocks as before."""
@@ -93,10 +97,12 @@ class Tape:
             self.foreign = [message for message in self.foreign if message < i]
         first = start
         for message, spoken in zip(messages[i:], read, strict=True):
-            content = spoken.content
-            if is_openai(spoken.wire):
+            wire, content, _, inner = spoken
+            if is_openai(wire):
                 self.foreign.append(len(self._raw))
             self._raw.append(_to_compare(message, spoken))
+            self.wires.append(wire)
+            self.inner.append(inner)
             if content.ttls:
                 self.callers |= {first + place: ttl for place, ttl in content.ttls.items()}
             if content.images:
@@ -104,9 +110,10 @@ class Tape:
             self.markable += content.markable
             first = len(self.markable)
             self.ends.append(first)
-        self.wires += [spoken.wire for spoken in read]
-        self.inner += [spoken.inner for spoken in read]
-        self.tokens += islice(accumulate(sizes, initial=self.tokens[-1]), 1, None)
+        total = self.tokens[-1]
+        for size in sizes:
+            total += size
+            self.tokens.append(total)
         return start + same
 
     def _put(self, i: int, message: Message, fresh: Spoken) -> None:
