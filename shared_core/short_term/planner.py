@@ -79,7 +79,7 @@ class Prompts:
         chosen = self._scope_of(scope)
         arguments.optional_name("session", session)
         at = self._clock() if now is None else arguments.instant("now", now)
-        if isinstance(messages, str | Mapping):
+        if not isinstance(messages, list) and isinstance(messages, str | Mapping):
             raise InvalidInput(f"messages: expected a list of messages, got {type(messages).__name__}")
         listed = messages if isinstance(messages, list) else list(messages)
         rules = rules_for(model, self.rules)

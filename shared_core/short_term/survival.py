@@ -100,8 +100,10 @@ class Odds:
         late, lost = _LATE
         if tallies is None:
             return [good / (good + bad)] + [late / (late + lost)] * (len(HORIZONS) - 1)
-        (settled, survived), *steps = tallies
-        return [(survived + good) / (settled + good + bad)] + [(s + late) / (n + late + lost) for n, s in steps]
+        settled, survived = tallies[0]
+        hazards = [(s + late) / (n + late + lost) for n, s in tallies]
+        hazards[0] = (survived + good) / (settled + good + bad)
+        return hazards
 
 
 @dataclass(slots=True)
