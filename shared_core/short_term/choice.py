@@ -89,12 +89,12 @@ def falling(candidates: Sequence[Candidate]) -> list[Candidate]:
         pools.append((p5, weight, count))
     out: list[Candidate] = []
     p60 = 1.0
-    pooled = [p5 for p5, _, count in pools for _ in range(count)]
-    for p5, (position, here, by, seen) in zip(pooled, candidates, strict=True):
-        tokens, own_p5, own_p60, fresh, forced, ttl = here
-        late = (own_p60 - own_p5) / (1 - own_p5) if own_p5 < 1 else 0.0
-        p60 = min(p60, p5 + late * (1 - p5))
-        out.append(Candidate(position, Boundary(tokens, p5, p60, fresh, forced, ttl), by, seen))
+    for p5, _, count in pools:
+        for position, here, by, seen in candidates[len(out) : len(out) + count]:
+            tokens, own_p5, own_p60, fresh, forced, ttl = here
+            late = (own_p60 - own_p5) / (1 - own_p5) if own_p5 < 1 else 0.0
+            p60 = min(p60, p5 + late * (1 - p5))
+            out.append(Candidate(position, Boundary(tokens, p5, p60, fresh, forced, ttl), by, seen))
     return out
 
 
