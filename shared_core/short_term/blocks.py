@@ -15,7 +15,7 @@ from shared_core.errors import InvalidInput
 from shared_core.short_term.estimates import block_tokens, remembered, sampled_tokens, tokens_of_many, written
 from shared_core.short_term.rules import MARKABLE_KINDS, Ttl
 
-Inner = Sequence[tuple[int, str]] | None
+Inner = tuple[tuple[int, str], ...] | None
 
 
 class Content(NamedTuple):
@@ -75,7 +75,7 @@ def read_content(what: str, content: Any, called_by_code: set[str]) -> Content:
                     flat = flat and is_flat(value)
         blocks.append(clean)
         markable.append(_is_markable(clean, called_by_code))
-    return Content(blocks, markable, ttls, images, plain, (inner or ()) if flat else None, False)
+    return Content(blocks, markable, ttls, images, plain, tuple(inner) if flat else None, False)
 
 
 def is_flat(value: dict[str, Any] | list[Any]) -> bool:
