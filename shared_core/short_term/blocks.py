@@ -15,12 +15,15 @@ from shared_core.errors import InvalidInput
 from shared_core.short_term.estimates import block_tokens, remembered, sampled_tokens, tokens_of_many, written
 from shared_core.short_term.rules import MARKABLE_KINDS, Ttl
 
+Inner = tuple[tuple[int, str], ...] | None
+
 
 class Content(NamedTuple):
     """The blocks of a system prompt or of a message, canonical and without breakpoints, and what is to know of them.
 
     ``markable`` has one value per block; ``ttls`` are the caller's own breakpoints and ``images`` the blocks that are or
-    hold a picture, by their place. ``plain``: nothing but strings in the blocks. ``bare``: it came as one plain string.
+    hold a picture, by their place. ``plain``: nothing but strings in the blocks. ``inner``: the dicts and lists in them, as
+    (place, key), if these hold neither; None if they do. ``bare``: it came as one plain string.
     """
 
     blocks: list[dict[str, Any]]
@@ -28,6 +31,7 @@ class Content(NamedTuple):
     ttls: dict[int, Ttl]
     images: list[int]
     plain: bool
+    inner: Inner
     bare: bool
 
 
@@ -37,16 +41,17 @@ def read_content(what: str, content: Any, called_by_code: set[str]) -> Content:
     ``called_by_code`` collects the ids of tool calls that code made: they and their results take no breakpoint.
     """
     if content is None:
-        return Content([], [], {}, [], True, False)
+        return Content([], [], {}, [], True, (), False)
     if isinstance(content, str):
-        return Content([{"text": content, "type": "text"}], [bool(content)], {}, [], True, True)
+        return Content([{"text": content, "type": "text"}], [bool(content)], {}, [], True, (), True)
     if type(content) is not list and not isinstance(content, Sequence):
         raise InvalidInput(f"{what}: expected a string or a list of content blocks, got {content!r:.200}")
     blocks: list[dict[str, Any]] = []
     markable: list[bool] = []
     ttls: dict[int, Ttl] = {}
     images: list[int] = []
-    plain = True
+    plain, flat = True, True
+    inner: list[tuple[int, str]] = []
     for block in content:
         # Most blocks are a text and nothing else: they go past the rest, which costs ten times as much.
         if type(block) is dict and len(block) == 2 and block.get("type") == "text" and type(block.get("text")) is str:
@@ -62,13 +67,23 @@ def read_content(what: str, content: Any, called_by_code: set[str]) -> Content:
             ttls[len(blocks)] = ttl
         if _holds_image(clean):
             images.append(len(blocks))
+        for key, value in clean.items():
+            if type(value) is not str:
+                plain = False
+                if type(value) in _NESTED:
+                    inner.append((len(blocks), key))
+                    flat = flat and is_flat(value)
         blocks.append(clean)
         markable.append(_is_markable(clean, called_by_code))
-        plain = plain and set(map(type, clean.values())) <= _STRINGS
-    return Content(blocks, markable, ttls, images, plain, False)
+    return Content(blocks, markable, ttls, images, plain, tuple(inner) if flat else None, False)
 
 
-_STRINGS = {str}
+def is_flat(value: dict[str, Any] | list[Any]) -> bool:
+    """Whether what is canonical holds no dict and no list."""
+    return _NESTED.isdisjoint(map(type, value.values() if type(value) is dict else value))
+
+
+_NESTED = {dict, list}
 _MANY = 24
 """From so many blocks on arrays are faster."""
 

@@ -89,11 +89,12 @@ def falling(candidates: Sequence[Candidate]) -> list[Candidate]:
         pools.append((p5, weight, count))
     out: list[Candidate] = []
     p60 = 1.0
-    for p5, candidate in zip((p5 for p5, _, count in pools for _ in range(count)), candidates, strict=True):
-        here = candidate.boundary
-        late = (here.p60 - here.p5) / (1 - here.p5) if here.p5 < 1 else 0.0
-        p60 = min(p60, p5 + late * (1 - p5))
-        out.append(candidate._replace(boundary=here._replace(p5=p5, p60=p60)))
+    for p5, _, count in pools:
+        for position, here, by, seen in candidates[len(out) : len(out) + count]:
+            tokens, own_p5, own_p60, fresh, forced, ttl = here
+            late = (own_p60 - own_p5) / (1 - own_p5) if own_p5 < 1 else 0.0
+            p60 = min(p60, p5 + late * (1 - p5))
+            out.append(Candidate(position, Boundary(tokens, p5, p60, fresh, forced, ttl), by, seen))
     return out
 
 
@@ -145,10 +146,11 @@ def _patient(here: Boundary) -> Boundary:
     At p5 = 0.5 late returns count nearly in full, at 0.999, a wait of a thousand uses, a tenth. A moving boundary pays
     and gains on every request, and waits for nothing.
     """
-    if here.fresh:
+    tokens, p5, p60, fresh, forced, ttl = here
+    if fresh:
         return here
-    discount = FADE * (1 - here.p5) / (1 - FADE * here.p5)
-    return here._replace(p60=here.p5 + discount * (here.p60 - here.p5))
+    discount = FADE * (1 - p5) / (1 - FADE * p5)
+    return Boundary(tokens, p5, p5 + discount * (p60 - p5), fresh, forced, ttl)
 
 
 def _with_hours(
@@ -175,7 +177,7 @@ def _with_hours(
         if gain > best:
             best, upto = gain, i + 1
         before = here.tokens
-    return tuple((candidate, "1h" if i < upto else ttl) for i, (candidate, ttl) in enumerate(marked))
+    return (*((candidate, "1h") for candidate, _ in marked[:upto]), *marked[upto:]) if upto > first else marked
 
 
 def _with_spares(
@@ -186,6 +188,8 @@ def _with_spares(
     Their spans are written in any case, so a mark there costs nothing, and a conversation that has not begun
     yet may find it.
     """
+    if len(marked) == MOST_BREAKPOINTS:
+        return marked
     out = list(marked)
     ends = {candidate.by: candidate for candidate in candidates if candidate.by in ("tools", "system")}
     for candidate in (ends.get("system"), ends.get("tools")):

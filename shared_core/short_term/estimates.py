@@ -28,9 +28,9 @@ _TOKENS = np.array([0.0, 1.0, 1.0, 1.0, 1.0, 2.0])
 
 
 written: Final[Callable[[Any], str]] = json.JSONEncoder(
-    ensure_ascii=False, separators=(",", ":"), allow_nan=False
+    ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False
 ).encode
-"""The canonical text of what is canonical: JSON without spaces, as the provider would hash it."""
+"""The canonical text of what is canonical (so it has no cycles): JSON without spaces, as the provider would hash it."""
 
 
 def block_tokens(block: Any, count: Callable[[str], int]) -> int:

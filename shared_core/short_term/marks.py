@@ -48,52 +48,57 @@ def best_marks(
     Boundaries come in order of tokens. O(slots * n^2). Among equals, fewer marks. At most ``slots`` boundaries
     may be forced, with lifetimes that do not grow; otherwise no marks satisfy the rules and ValueError is raised.
     """
-    # A state is one more mark: a boundary with a lifetime (0 for 1h, 1 for 5m); state 0 is no mark yet. ``ways[s]`` are the
-    # states that s can follow, with what the mark of s is then worth: the formula's term, on what the two marks enclose.
-    r = rules.read
-    states: list[tuple[int, int, float, float, float]] = [(-1, 0, 0.0, 0.0, 0.0)]
-    ways: list[list[tuple[int, float]]] = [[]]
-    last_forced = -1
+    # A state is a mark: a boundary with a lifetime (0 for 1h, 1 for 5m). ``best[s]`` is the best saving of so many marks that
+    # end with it, one at first; ``ways[s]`` are the states it can follow, with what its mark is then worth: the formula's
+    # term, on what the two marks enclose. No mark may follow, and no marks end with, a state before ``least``.
+    r, hour, minutes = rules.read, rules.write_1h, rules.write_5m
+    states: list[tuple[int, int, float, float, float]] = []
+    best: list[float] = []
+    ways: list[list[tuple[int, float]]] = []
+    least, free = 0, True
     for j, (tokens, p5, p60, fresh, forced, only) in enumerate(boundaries):
-        before = states[:]
-        for k, p, w in ((0, p60, rules.write_1h), (1, p5, rules.write_5m)):
+        before, size = states[least:], len(states)
+        for k, p, w in ((0, p60, hour), (1, p5, minutes)):
             if only is None or only == _TTLS[k]:
                 worth, dear, back = (w - r) * p - w + 1, w - 1, []
-                for s, (i, ttl, tokens_before, fresh_before, w_before) in enumerate(before):
-                    if i >= last_forced and ttl <= k:
+                for s, (_, ttl, tokens_before, fresh_before, w_before) in enumerate(before, least):
+                    if ttl <= k:
                         per_token = (w_before - r) * p - w + 1 if fresh_before else worth
                         back.append((s, (tokens - tokens_before) * per_token - (fresh - fresh_before) * dear))
                 states.append((j, k, tokens, fresh, w))
+                best.append(tokens * worth - fresh * dear if free else _NEVER)
                 ways.append(back)
         if forced:
-            last_forced = j
-    ends = [s for s, state in enumerate(states) if state[0] >= last_forced]
-    # Each state reached by so many marks knows the best saving that ends there and the state before it.
-    best = [0.0] + [_NEVER] * (len(ways) - 1)
-    layers: list[list[int]] = []
-    saved, found = (0.0, (0, 0)) if last_forced < 0 else (_NEVER, (0, 0))
-    for length in range(1, min(slots, len(boundaries)) + 1):
-        further, came = [_NEVER] * len(ways), [0] * len(ways)
-        for s, back in enumerate(ways):
-            most = _NEVER
-            for source, gain in back:
-                if best[source] + gain > most:
-                    most = best[source] + gain
-                    came[s] = source
-            further[s] = most
-        layers.append(came)
-        for s in ends:
-            if further[s] > saved:
-                saved, found = further[s], (length, s)
-        best = further
+            least, free = size, False
+    saved, end, layers = 0.0 if free else _NEVER, 0, [[-1] * len(states)]
+    found: list[list[int]] = []
+    for length in range(min(slots, len(boundaries))):
+        if length:
+            best, came = _one_more(best, ways)
+            layers.append(came)
+        for s in range(least, len(best)):
+            if best[s] > saved:
+                saved, end, found = best[s], s, layers[:]
     if saved == _NEVER:
         raise ValueError(f"expected at most {slots} forced boundaries with lifetimes that do not grow")
-    length, s = found
     marks: list[tuple[int, Ttl]] = []
-    for came in reversed(layers[:length]):
-        marks.append((states[s][0], _TTLS[states[s][1]]))
-        s = came[s]
+    for came in reversed(found):
+        marks.append((states[end][0], _TTLS[states[end][1]]))
+        end = came[end]
     return saved, tuple(reversed(marks))
+
+
+def _one_more(best: list[float], ways: list[list[tuple[int, float]]]) -> tuple[list[float], list[int]]:
+    """The best savings with one mark more, by the state that ends them, and the states before those."""
+    further, came = [], []
+    for back in ways:
+        most, via = _NEVER, 0
+        for s, gain in back:
+            if best[s] + gain > most:
+                most, via = best[s] + gain, s
+        further.append(most)
+        came.append(via)
+    return further, came
 
 
 def distinct(boundaries: Sequence[Boundary]) -> list[int]:

@@ -52,6 +52,6 @@ def plain_plan(
     kept, own = tuple(reader.tools(tools or ())), reader.system("system", system)
     tokens = [*accumulate(sizes, initial=0)]
     total = sum(piece.tokens for piece in (*kept, *own)) + tokens[-1]
-    parts = Parts(kept, own, wires, [False] * len(wires), tokens, len(wires), len(sizes), tools is not None)
+    parts = Parts(kept, own, wires, [None] * len(wires), tokens, len(wires), len(sizes), tools is not None)
     sent = {name: copied(value) for name, value in settings.items() if name != "cache_control"}
     return Plan(model, scope, session, (), Expected(0, 0, 0, total, float(total), 0.0), rules, (), parts, sent)

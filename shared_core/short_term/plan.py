@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from shared_core.messages import Message
-from shared_core.short_term.blocks import Piece, copied
+from shared_core.short_term.blocks import Inner, Piece, copied
 from shared_core.short_term.rules import Level, ModelRules, Ttl
 from shared_core.short_term.tape import blocks_of
 
@@ -67,15 +67,15 @@ class Expected:
 class Parts:
     """The canonical content a plan stands on, shared by the plans of a conversation and never handed out.
 
-    ``wires`` are the messages as they are sent without breakpoints; where ``plain`` is True, nothing in one is deeper than
-    the strings of its blocks. ``tokens[b]``: tokens of the first b of their blocks. These may have grown since; the first
+    ``wires`` are the messages as they are sent without breakpoints, ``inner`` is what their blocks hold (see ``Content``).
+    ``tokens[b]``: tokens of the first b of their blocks. These may have grown since; the first
     ``count`` messages with their ``blocks`` are this plan's. Building a plan copies none.
     """
 
     tools: tuple[Piece, ...]
     system: tuple[Piece, ...]
     wires: Sequence[Message]
-    plain: Sequence[bool]
+    inner: Sequence[Inner]
     tokens: Sequence[int]
     count: int
     blocks: int
@@ -110,7 +110,7 @@ class Plan:
         shared = self.sendable
         messages = shared["messages"]
         request: dict[str, Any] = copied({name: value for name, value in shared.items() if name != "messages"})
-        copies = [_shallow(wire) if plain else copied(wire) for wire, plain in zip(messages, self.parts.plain)]  # noqa: B905 - the log may have grown
+        copies = _copies(messages, self.parts.inner)
         for mark in self.breakpoints:
             if mark.level == "messages" and mark.by != "automatic":
                 copies[mark.index] = copied(messages[mark.index])
@@ -161,10 +161,16 @@ def _marked(block: dict[str, Any], ttl: Ttl | None) -> dict[str, Any]:
     return block if ttl is None else {**block, "cache_control": {"type": "ephemeral", "ttl": ttl}}
 
 
-def _shallow(wire: Message) -> Message:
-    """A copy of a message in which nothing is deeper than the strings of its blocks."""
-    message = {**wire}
-    content = wire.get("content")
-    if type(content) is list:
-        message["content"] = [content[0].copy()] if len(content) == 1 else [block.copy() for block in content]
-    return message
+def _copies(wires: Sequence[Message], inners: Sequence[Inner]) -> list[Message]:
+    """Deep copies of canonical messages; ``inners``, which may go on, spares most of them the search for what is in them."""
+    copies = [*map(dict.copy, wires)]
+    for message, inner in zip(copies, inners):  # noqa: B905
+        if inner is None:
+            message.update(copied(message))
+            continue
+        content = message.get("content")
+        if type(content) is list:
+            blocks = message["content"] = [content[0].copy()] if len(content) == 1 else [*map(dict.copy, content)]
+            for place, key in inner:
+                blocks[place][key] = blocks[place][key].copy()
+    return copies

@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 from shared_core import arguments
@@ -80,20 +79,21 @@ class Prompts:
         chosen = self._scope_of(scope)
         arguments.optional_name("session", session)
         at = self._clock() if now is None else arguments.instant("now", now)
-        if isinstance(messages, str | Mapping):
+        if not isinstance(messages, list) and isinstance(messages, str | Mapping):
             raise InvalidInput(f"messages: expected a list of messages, got {type(messages).__name__}")
         listed = messages if isinstance(messages, list) else list(messages)
         rules = rules_for(model, self.rules)
-        plain = partial(
-            plain_plan, model=model, messages=listed, system=system, tools=tools, session=session, scope=chosen,
-            settings=settings, rules=rules, reader=self._reader,
-        )  # fmt: skip
-        if not is_anthropic(model) or any(
-            "function" in tool for tool in tools or () if isinstance(tool, dict | Mapping)
-        ):
+
+        def plain() -> Plan:
+            return plain_plan(
+                model=model, messages=listed, system=system, tools=tools, session=session, scope=chosen,
+                settings=settings, rules=rules, reader=self._reader,
+            )  # fmt: skip
+
+        if not is_anthropic(model) or any("function" in tool for tool in tools or () if _is_mapping(tool)):
             return plain()
         leading = 0
-        while leading < len(listed) and isinstance(listed[leading], dict | Mapping) and is_system(listed[leading]):
+        while leading < len(listed) and _is_mapping(listed[leading]) and is_system(listed[leading]):
             leading += 1
         named = session if session is not None else ("first", _opening(listed, leading))
         with self._lock:
@@ -112,7 +112,7 @@ class Prompts:
             expected = bill(ends, step.tokens(choice.read), step.tokens(step.blocks), rules, choice.saving)
             tape = talk.tape
             parts = Parts(
-                head.tools, head.system, tape.wires, tape.plain, tape.tokens, len(tape.wires), len(tape), tools is not None
+                head.tools, head.system, tape.wires, tape.inner, tape.tokens, len(tape.wires), len(tape), tools is not None
             )  # fmt: skip
         sent = {name: copied(value) for name, value in settings.items() if name != "cache_control"}
         for mark in marks:
@@ -172,6 +172,10 @@ def _recent(table: OrderedDict[Hashable, T], key: Hashable, make: Callable[[], T
             table.popitem(last=False)
     table.move_to_end(key)
     return table[key]
+
+
+def _is_mapping(value: Any) -> bool:
+    return type(value) is dict or isinstance(value, Mapping)
 
 
 def _opening(messages: Sequence[Any], leading: int) -> str:

@@ -44,6 +44,7 @@ class Step:
     ) -> None:
         self.talk, self.shared, self.head, self.rules = talk, shared, head, rules
         self._key, self._now, self._ratio = key, now, ratio
+        self._least = rules.min_tokens * (MARGIN if ratio == 1.0 else 1.0)
         self._kept, self._growth = -1, 0.0
         self._depths: dict[Role, int] = {}
         self._candidates: dict[int, Candidate] = {}
@@ -171,11 +172,11 @@ class Step:
             self._offer(self.head.blocks + at, role, self.talk.odds)
 
     def _offer(self, position: int, role: Role, known: Odds) -> None:
-        tokens = self.tokens(position)
-        margin = MARGIN if self._ratio == 1.0 else 1.0
-        if tokens >= self.rules.min_tokens * margin:
-            here = Boundary(tokens, *known.of(role), self._growth if role[0] in _MOVING else 0.0)
-            self._candidates.setdefault(position, Candidate(position, here, str(role[0]), known.seen(role)))
+        tokens, kind = self.tokens(position), str(role[0])
+        if tokens >= self._least and position not in self._candidates:
+            p5, p60 = known.of(role)
+            here = Boundary(tokens, p5, p60, self._growth if kind in _MOVING else 0.0)
+            self._candidates[position] = Candidate(position, here, kind, known.seen(role))
 
     def _ask(self, position: int, ttl: Ttl, *, forced: bool, by: str) -> None:
         known = self._candidates.get(position)
@@ -208,8 +209,8 @@ class Step:
         return kept
 
     def _automatic(self, given: Any, callers: Sequence[tuple[int, Ttl]], notes: list[str]) -> tuple[int, Ttl] | None:
-        ttl = ttl_of(given)
-        if given is None or ttl is None:
+        ttl = None if given is None else ttl_of(given)
+        if ttl is None:
             return None
         position = next((p for p in range(self.blocks, 0, -1) if self._markable(p)), 0)
         if self.tokens(position) < self.rules.min_tokens:
@@ -249,8 +250,7 @@ class Step:
         return Breakpoint(level, index, place, candidate.position, int(here.tokens), ttl, survival, by)
 
     def _in_tool_loop(self) -> bool:
-        tape = self.talk.tape
-        return bool(tape) and tape.block(len(tape) - 1).get("type") == "tool_result"
+        return self.talk.tape.last.get("type") == "tool_result"
 
 
 def _odds(candidate: Candidate) -> tuple[float, float]:

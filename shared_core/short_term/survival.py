@@ -9,6 +9,7 @@ fade, so that what was learned long ago gives way. Times are epoch seconds, give
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
@@ -73,11 +74,11 @@ class Odds:
 
     def of(self, role: Role) -> tuple[float, float]:
         """The probabilities that a prefix of this role is found again within 5 minutes and within 1 hour."""
-        first, *later = self.hazards(role)
-        lost = 1.0 - first
-        for hazard in later:
+        hazards = self.hazards(role)
+        lost = 1.0
+        for hazard in hazards:
             lost *= 1.0 - hazard
-        return first, max(1.0 - lost, first)
+        return hazards[0], max(1.0 - lost, hazards[0])
 
     def seen(self, role: Role) -> float:
         """How many uses the estimate for this role stands on, the prior's and the borrowed ones among them."""
@@ -99,8 +100,10 @@ class Odds:
         late, lost = _LATE
         if tallies is None:
             return [good / (good + bad)] + [late / (late + lost)] * (len(HORIZONS) - 1)
-        (settled, survived), *steps = tallies
-        return [(survived + good) / (settled + good + bad)] + [(s + late) / (n + late + lost) for n, s in steps]
+        settled, survived = tallies[0]
+        hazards = [(s + late) / (n + late + lost) for n, s in tallies]
+        hazards[0] = (survived + good) / (settled + good + bad)
+        return hazards
 
 
 @dataclass(slots=True)
@@ -143,12 +146,12 @@ class Uses:
         use = self._open.pop(key, None)
         if use is None:
             return
-        in_time = next((h for h, seconds in enumerate(HORIZONS) if now - use.at <= seconds), None)
+        in_time = bisect_left(HORIZONS, now - use.at)
         for role, depth in use.depths.items():
-            survived = in_time is not None and (kept is None or depth <= kept)
+            survived = in_time < len(HORIZONS) and (kept is None or depth <= kept)
             if use.early:
                 if survived:
-                    use.odds.revise(role, in_time or 0)
+                    use.odds.revise(role, in_time)
                 continue
             for horizon in range(use.lapsed, len(HORIZONS)):
                 use.odds.settle(role, horizon, survived=survived and horizon == in_time)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from itertools import accumulate, compress, islice
+from itertools import compress
 from operator import ne
 from typing import Any, NamedTuple
 
 from shared_core.errors import InvalidInput
 from shared_core.messages import Message
-from shared_core.short_term.blocks import Content, Reader, canonical, read_content
+from shared_core.short_term.blocks import Content, Inner, Reader, canonical, is_flat, read_content
 from shared_core.short_term.estimates import written
 from shared_core.short_term.rules import Ttl
 
@@ -22,19 +22,21 @@ from shared_core.short_term.rules import Ttl
 class Spoken(NamedTuple):
     """One message: ``wire``, what is sent of it, canonical and never handed out, and its content taken apart.
 
-    ``plain``: its values and its blocks hold nothing but strings.
+    ``plain``: its values and its blocks hold nothing but strings. ``inner``: what is in its blocks, as in ``Content``; None
+    too if something beside them is nested.
     """
 
     wire: Message
     content: Content
     plain: bool
+    inner: Inner
 
 
 class Tape:
     """The messages of one conversation. Blocks are counted over all of them, from 0.
 
     ``wires`` are the messages as they are sent, ``tokens`` the tokens of the first b blocks; ``foreign``: the messages that
-    are in OpenAI shape. Plans keep ``wires``, ``plain`` and ``tokens`` with the length they had: these lists grow in place,
+    are in OpenAI shape. Plans keep ``wires``, ``inner`` and ``tokens`` with the length they had: these lists grow in place,
     and what is cut or changed is a new list.
     """
 
@@ -43,7 +45,7 @@ class Tape:
         self._raw: list[Any] = []
         self._called_by_code: set[str] = set()
         self.wires: list[Message] = []
-        self.plain: list[bool] = []
+        self.inner: list[Inner] = []
         self.ends: list[int] = []
         self.tokens: list[int] = [0]
         self.markable: list[bool] = []
@@ -72,10 +74,14 @@ class Tape:
         message = bisect_right(self.ends, block)
         return message, block - (self.ends[message - 1] if message else 0)
 
-    def block(self, block: int) -> Mapping[str, Any]:
-        """The block itself."""
-        message, place = self.place(block)
-        return blocks_of(self.wires[message])[place]
+    @property
+    def last(self) -> Mapping[str, Any]:
+        """The last block, empty if there is none."""
+        for wire in reversed(self.wires):
+            blocks = blocks_of(wire)
+            if blocks:
+                return blocks[-1]
+        return {}
 
     def _go_on(self, messages: Sequence[Message], i: int, fresh: Spoken | None, same: int) -> int:
         """Replace message i and what follows; ``fresh`` is message i, if it was read, with so many blocks as before."""
@@ -84,17 +90,19 @@ class Tape:
         read += [read_message(message, self._called_by_code) for message in messages[i + len(read) :]]
         sizes = self._reader.tokens([block for spoken in read for block in spoken.content.blocks])
         if i < len(self.wires):
-            self.wires, self.plain, self.tokens = self.wires[:i], self.plain[:i], self.tokens[: start + 1]
+            self.wires, self.inner, self.tokens = self.wires[:i], self.inner[:i], self.tokens[: start + 1]
             del self._raw[i:], self.ends[i:], self.markable[start:]
             self.callers = {block: ttl for block, ttl in self.callers.items() if block < start}
             self.images = [block for block in self.images if block < start]
             self.foreign = [message for message in self.foreign if message < i]
         first = start
         for message, spoken in zip(messages[i:], read, strict=True):
-            content = spoken.content
-            if is_openai(spoken.wire):
+            wire, content, _, inner = spoken
+            if is_openai(wire):
                 self.foreign.append(len(self._raw))
             self._raw.append(_to_compare(message, spoken))
+            self.wires.append(wire)
+            self.inner.append(inner)
             if content.ttls:
                 self.callers |= {first + place: ttl for place, ttl in content.ttls.items()}
             if content.images:
@@ -102,16 +110,17 @@ class Tape:
             self.markable += content.markable
             first = len(self.markable)
             self.ends.append(first)
-        self.wires += [spoken.wire for spoken in read]
-        self.plain += [spoken.plain for spoken in read]
-        self.tokens += islice(accumulate(sizes, initial=self.tokens[-1]), 1, None)
+        total = self.tokens[-1]
+        for size in sizes:
+            total += size
+            self.tokens.append(total)
         return start + same
 
     def _put(self, i: int, message: Message, fresh: Spoken) -> None:
         start = self.ends[i - 1] if i else 0
         self._raw[i] = _to_compare(message, fresh)
         self.wires = [*self.wires[:i], fresh.wire, *self.wires[i + 1 :]]
-        self.plain = [*self.plain[:i], fresh.plain, *self.plain[i + 1 :]]
+        self.inner = [*self.inner[:i], fresh.inner, *self.inner[i + 1 :]]
         for place in range(len(fresh.content.blocks)):
             self.callers.pop(start + place, None)
         for place, ttl in fresh.content.ttls.items():
@@ -127,13 +136,14 @@ def read_message(message: Any, called_by_code: set[str]) -> Spoken:
     content = read_content("messages", given, called_by_code)
     if len(message) == 2 and "content" in message:
         wire: Message = {"role": role}
-        plain = content.plain
+        plain, inner = content.plain, content.inner
     else:
         wire = canonical({key: value for key, value in message.items() if key != "content"})
         plain = content.plain and all(type(value) is str for value in wire.values())
+        inner = content.inner if is_flat(wire) else None
     if given is not None:
         wire["content"] = content.blocks[0]["text"] if content.bare else content.blocks
-    return Spoken(wire, content, plain)
+    return Spoken(wire, content, plain, inner)
 
 
 def blocks_of(wire: Message) -> list[dict[str, Any]]:

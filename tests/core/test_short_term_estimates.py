@@ -28,7 +28,7 @@ blocks = st.one_of(
 
 @given(st.lists(blocks, max_size=60))
 def test_many_blocks_at_once_are_the_same_numbers_as_one_by_one(given_blocks):
-    """Runs of characters over arrays against the regular expression, across the stretches that are looked at together."""
+    """Runs of characters over arrays against replaced bytes, across the stretches that are looked at together."""
     assert tokens_of_many(given_blocks) == [block_tokens(block, sampled_tokens) for block in given_blocks]
 
 

@@ -146,7 +146,17 @@ def test_what_is_sent_and_what_is_handed_out_are_the_same_bytes(prompts, seed):
 
 def test_a_change_in_the_request_reaches_nothing_else(prompts):
     """Not the caller's messages, not the sendable of the same plan, not the next plan; every container is the caller's own."""
-    messages = talk()
+    flat = {"type": "tool_use", "id": "f", "name": "look", "input": {"query": "x", "most": 3}}
+    pictures = [{"type": "image", "source": {"type": "url", "url": "u"}}, {"type": "text", "text": "two"}]
+    quoted = {"type": "text", "text": "so", "citations": [{"cited_text": "x"}], "marks": ["a", 1]}
+    messages = [
+        *talk(),
+        {"role": "assistant", "content": [quoted, flat]},
+        {"role": "user", "content": "as a string"},
+        {"role": "assistant", "content": [flat, flat], "beside": {"a": [1]}},
+        {"role": "user", "content": pictures},
+        *talk(1),
+    ]
     given, made = copy.deepcopy(messages), plan(prompts, messages)
     sent, after = json.dumps(made.sendable), json.dumps(plan(prompts, messages, "t").request)
 

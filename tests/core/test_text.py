@@ -1,5 +1,6 @@
 """Text: index terms, what is the same, windows, and an estimate of tokens that errs on the high side."""
 
+import re
 import threading
 import unicodedata
 
@@ -145,6 +146,16 @@ def test_a_long_text_has_its_end_in_a_window():
 )
 def test_the_estimate_of_tokens_by_hand(text, tokens):
     assert t.estimate_tokens(text) == tokens
+
+
+KINDS = st.text(st.sampled_from("abcdefXYZ 012345\n\t_.,-\x1c\x85\xa0é߿ࠀ中　😀\ud800"), max_size=60)
+
+
+@given(KINDS | st.text(max_size=60) | st.builds(lambda one, times: one * times, KINDS, st.integers(2, 30)))
+def test_the_estimate_of_tokens_is_one_for_each_match(text):
+    """The rule as a regular expression: five letters, three digits, a run of breaks, a mark; one more for a wide character."""
+    found = re.findall(r"[A-Za-z]{1,5}|[0-9]{1,3}|\n+|[^\sA-Za-z0-9]", text)
+    assert t.estimate_tokens(text) == len(found) + sum(one > "\u07ff" for one in found)
 
 
 @given(SOME, SOME)
