@@ -37,8 +37,7 @@ class Conversation:
         self.odds = Odds(odds)
         self.head: Head | None = None
         self.live: dict[int, Entry] = {}
-        self._raw_head: Any = None
-        self._led = 0
+        self._read: tuple[Any, Head, int] | None = None
         self._reader = reader
 
     def read_head(
@@ -48,11 +47,14 @@ class Conversation:
         leading: Sequence[Message],
         settings: Mapping[str, Any],
     ) -> tuple[Head, int]:
-        """The head of a request, and how many of its blocks came as leading system messages; kept while nothing changes."""
+        """The head of a request, and how many of its blocks came as leading system messages; kept while nothing changes.
+
+        Read is not sent: ``head`` stays the last request's until the messages are taken over, which may be refused.
+        """
         named = {name: settings[name] for name in SETTING_LEVELS if name in settings}
         listed = system if system is None or isinstance(system, str) else list(system)
         given = [list(tools or ()), listed, list(leading), named]
-        if self.head is None or self._raw_head != given:
+        if self._read is None or self._read[0] != given:
             read = self._reader
             led = [piece for message in leading for piece in read.system("messages", message.get("content"))]
             own = read.system("system", system)
@@ -60,6 +62,5 @@ class Conversation:
                 own = tuple(replace(piece, bare=False) for piece in own)
             pieces = (*own, *(replace(piece, bare=False) for piece in led))
             head = head_of(tuple(read.tools(tools or ())), pieces, settings)
-            self._raw_head, self._led = exact(given), len(led)
-            return head, self._led
-        return self.head, self._led
+            self._read = exact(given), head, len(led)
+        return self._read[1:]

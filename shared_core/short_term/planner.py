@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -80,9 +80,10 @@ class Prompts:
         chosen = self._scope_of(scope)
         arguments.optional_name("session", session)
         at = self._clock() if now is None else arguments.instant("now", now)
-        if isinstance(messages, str | Mapping):
-            raise InvalidInput(f"messages: expected a list of messages, got {type(messages).__name__}")
-        listed = messages if isinstance(messages, list) else list(messages)
+        listed = _listed("messages: expected a list of messages", messages)
+        tools = None if tools is None else _listed("tools: expected a list of dicts as in the Messages API", tools)
+        if system is not None and not isinstance(system, str):
+            system = _listed("system: expected a string or a list of content blocks", system)
         rules = rules_for(model, self.rules)
         plain = partial(
             plain_plan, model=model, messages=listed, system=system, tools=tools, session=session, scope=chosen,
@@ -172,6 +173,15 @@ def _recent(table: OrderedDict[Hashable, T], key: Hashable, make: Callable[[], T
             table.popitem(last=False)
     table.move_to_end(key)
     return table[key]
+
+
+def _listed(expected: str, given: Any) -> list[Any]:
+    """The list given, or a list of what another iterable gives, once."""
+    if isinstance(given, list):
+        return given
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise InvalidInput(f"{expected}, got {type(given).__name__} {given!r:.200}")
+    return list(given)
 
 
 def _opening(messages: Sequence[Any], leading: int) -> str:

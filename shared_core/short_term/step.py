@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from shared_core.messages import Message
-from shared_core.short_term.blocks import ttl_of
+from shared_core.short_term.blocks import Wish, ttl_of
 from shared_core.short_term.choice import Candidate, Choice, Entry, choose, falling, settled
 from shared_core.short_term.conversation import Conversation, Shared
 from shared_core.short_term.head import Head
@@ -26,6 +26,7 @@ _MOST_ENTRIES = 4096
 _MOST_OWN_ENTRIES = 64
 _SMOOTHING = 0.2
 _MOVING = ("tail", "stable", "after")
+_NO_MARK = "its cache_control is not {'type': 'ephemeral'}, with 'ttl' '5m' or '1h' if any"
 
 
 class Step:
@@ -190,11 +191,13 @@ class Step:
 
     def _callers(self, notes: list[str]) -> list[tuple[int, Ttl]]:
         static = self.head.blocks
-        wanted = list(self.head.callers)
+        wanted: list[tuple[int, Wish]] = list(self.head.callers)
         wanted += [(static + block + 1, ttl) for block, ttl in sorted(self.talk.tape.callers.items())]
         kept: list[tuple[int, Ttl]] = []
         for position, ttl in wanted:
-            if not self._markable(position):
+            if ttl == "?":
+                notes.append(f"the caller's breakpoint after block {position} was left out: {_NO_MARK}")
+            elif not self._markable(position):
                 notes.append(
                     f"the caller's breakpoint after block {position} was left out: the provider refuses it there"
                 )
@@ -209,7 +212,9 @@ class Step:
 
     def _automatic(self, given: Any, callers: Sequence[tuple[int, Ttl]], notes: list[str]) -> tuple[int, Ttl] | None:
         ttl = ttl_of(given)
-        if given is None or ttl is None:
+        if ttl == "?":
+            notes.append(f"the automatic breakpoint was left out: {_NO_MARK}")
+        if ttl is None or ttl == "?":
             return None
         position = next((p for p in range(self.blocks, 0, -1) if self._markable(p)), 0)
         if self.tokens(position) < self.rules.min_tokens:

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 from shared_core.errors import InvalidInput
 from shared_core.messages import Message
-from shared_core.short_term.blocks import Content, Reader, canonical, read_content
+from shared_core.short_term.blocks import Content, Reader, Wish, canonical, fields_of, read_content
 from shared_core.short_term.estimates import written
-from shared_core.short_term.rules import Ttl
 
 
 class Spoken(NamedTuple):
@@ -47,7 +46,7 @@ class Tape:
         self.ends: list[int] = []
         self.tokens: list[int] = [0]
         self.markable: list[bool] = []
-        self.callers: dict[int, Ttl] = {}
+        self.callers: dict[int, Wish] = {}
         self.images: list[int] = []
         self.foreign: list[int] = []
 
@@ -120,6 +119,8 @@ class Tape:
 
 def read_message(message: Any, called_by_code: set[str]) -> Spoken:
     """A message taken apart; ``called_by_code`` as in ``read_content``."""
+    if type(message) is not dict and not isinstance(message, Mapping):
+        message = fields_of(message) or message
     known = type(message) is dict or isinstance(message, Mapping)
     if not known or not isinstance(role := message.get("role"), str):
         raise InvalidInput(f"messages: expected dicts with 'role' and 'content', got {message!r:.200}")
@@ -131,8 +132,8 @@ def read_message(message: Any, called_by_code: set[str]) -> Spoken:
     else:
         wire = canonical({key: value for key, value in message.items() if key != "content"})
         plain = content.plain and all(type(value) is str for value in wire.values())
-    if given is not None:
-        wire["content"] = content.blocks[0]["text"] if content.bare else content.blocks
+    if "content" in message:
+        wire["content"] = content.blocks[0]["text"] if content.bare else None if given is None else content.blocks
     return Spoken(wire, content, plain)
 
 
@@ -205,4 +206,12 @@ def exact(value: Any) -> Any:
         return {key: exact(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [exact(item) for item in value]
-    return _Exactly(value) if isinstance(value, int | float) else value
+    if isinstance(value, int | float):
+        return _Exactly(value)
+    if hasattr(value, "model_dump") and not isinstance(value, type):  # pydantic: compared in C, field by field
+        kept = value.model_copy()
+        for name, field in kept.__dict__.items():
+            kept.__dict__[name] = exact(field)
+        object.__setattr__(kept, "__pydantic_extra__", exact(kept.__pydantic_extra__))
+        return kept
+    return value
