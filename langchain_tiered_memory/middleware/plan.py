@@ -99,7 +99,7 @@ class TieredPromptPlanMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
 
     def record(self, plan: Plan, message: Any) -> None:
         """What the provider billed for a plan."""
-        used = convert.usage(message)
+        used = getattr(message, "usage_metadata", None)
         if used is not None:
             self._memory.prompts.record(used, plan=plan)
 
