@@ -9,6 +9,7 @@ from shared_core.errors import InvalidInput, ScopeRequired
 from shared_core.settings import Settings
 from shared_core.short_term import Prompts
 from shared_core.testing import FakeClock
+from shared_core.testing.prompt_cache import PromptCache
 from shared_core.testing.prompt_endpoint import PromptEndpoint
 
 anthropic = pytest.importorskip("anthropic")
@@ -182,6 +183,27 @@ def test_everything_else_is_the_client_s_own(sdk, memory):
     assert memory.prompts.stats()["requests"] == 2
 
 
+def test_the_client_is_a_context_manager_and_its_copies_are_planned(endpoint, memory):
+    """``with`` closes the client inside; ``copy`` is ``with_options`` under another name, and both count together."""
+    with PromptCachedAnthropic(
+        anthropic.Anthropic(base_url=endpoint.url, api_key="none", max_retries=0), memory
+    ) as client:
+        client.copy(timeout=5).messages.create(
+            model=MODEL, max_tokens=10, system=SYSTEM, messages=[{"role": "user", "content": "Hi"}]
+        )
+        assert client.with_options(timeout=5).counts is client.counts
+    assert client.is_closed()
+    assert memory.prompts.stats()["requests"] == 1
+
+
+async def test_the_asynchronous_client_is_a_context_manager_too(endpoint, memory):
+    async with PromptCachedAnthropic(
+        anthropic.AsyncAnthropic(base_url=endpoint.url, api_key="none", max_retries=0), memory
+    ) as client:
+        await client.messages.create(model=MODEL, max_tokens=10, messages=[{"role": "user", "content": "Hi"}])
+    assert client.is_closed()
+
+
 HELLO = {"model": MODEL, "max_tokens": 10, "system": SYSTEM, "messages": [{"role": "user", "content": "Hi"}]}
 
 
@@ -259,6 +281,46 @@ async def test_the_asynchronous_client_s_raw_responses_are_planned_and_recorded(
             assert (await response.parse()).usage.cache_read_input_tokens > 1024
         assert memory.prompts.stats()["requests"] == 3
     assert [marked(body) for body in endpoint.requests] == [1, 1, 1]
+
+
+def test_a_request_that_cannot_be_planned_is_sent_as_it_came(sdk, memory, endpoint, tmp_path, caplog):
+    """A picture as a path is the SDK's to read: the answer comes, the log says why nothing was planned."""
+    (tmp_path / "a.png").write_bytes(b"png")
+    source = {"type": "base64", "media_type": "image/png", "data": tmp_path / "a.png"}
+    client = PromptCachedAnthropic(sdk, memory)
+    for messages in ([{"role": "user", "content": [{"type": "image", "source": source}]}] for _ in range(2)):
+        answer = client.messages.create(**{**HELLO, "messages": iter(messages)}, session="s", volatile=0)
+        assert answer.content[0].text == "Understood."
+    assert [body["messages"][0]["content"][0]["source"]["data"] for body in endpoint.requests] == ["cG5n"] * 2
+    assert {"session", "volatile"}.isdisjoint(endpoint.requests[0])
+    assert client.counts == {"plan_failures": 2}
+    assert memory.prompts.stats()["requests"] == 0
+    assert "could not be planned" in caplog.text
+
+
+@pytest.mark.filterwarnings("ignore:Pydantic serializer")
+def test_a_usage_that_cannot_be_recorded_does_not_cost_the_answer(sdk, memory, clock):
+    """A proxy that counts in fractions: create, events, the stream helper, raw responses."""
+
+    class Fractions(PromptCache):
+        def send(self, request, **how):
+            return {**super().send(request, **how), "input_tokens": 0.5}
+
+    with PromptEndpoint(cache=Fractions(clock=clock)) as endpoint, sdk.with_options(base_url=endpoint.url) as other:
+        client = PromptCachedAnthropic(other, memory)
+        assert client.messages.create(**HELLO).content[0].text == "Understood."
+        assert [event.type for event in client.messages.create(**HELLO, stream=True)][-1] == "message_stop"
+        with client.messages.stream(**HELLO) as stream:
+            assert stream.get_final_text() == "Understood."
+        assert client.messages.with_raw_response.create(**HELLO).parse().content[0].text == "Understood."
+    assert client.counts == {"record_failures": 4}
+
+
+def test_a_session_that_is_none_is_refused_before_anything_is_sent(sdk, memory, endpoint):
+    """What is wrong in every call is said in the first."""
+    with pytest.raises(InvalidInput, match="session: expected"):
+        PromptCachedAnthropic(sdk, memory).messages.create(**HELLO, session="")
+    assert endpoint.requests == []
 
 
 async def test_counting_tokens_is_the_client_s_own_in_every_form(endpoint, sdk, memory):
