@@ -1,7 +1,11 @@
 """The real SDK against the local endpoint: the same call, planned and recorded, with the bill the rules ask for."""
 
+import http.client
+import json
+import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -166,6 +170,130 @@ def test_the_provider_s_refusal_reaches_the_caller_as_the_sdk_s_error(sdk):
     block = {"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}
     with pytest.raises(anthropic.BadRequestError, match="maximum of 4 blocks"):
         sdk.messages.create(model=MODEL, max_tokens=1, messages=[{"role": "user", "content": [block] * 5}])
+
+
+ASKED = {"model": MODEL, "max_tokens": 10, "messages": [{"role": "user", "content": "Hi"}]}
+
+
+def posted(endpoint, body, path="/v1/messages"):
+    """Status and answer of a body as it stands."""
+    connection = http.client.HTTPConnection(endpoint.url.removeprefix("http://"), timeout=10)
+    try:
+        connection.request("POST", path, body)
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"{bad", "not valid JSON"),
+        (b"", "not valid JSON"),
+        (b"\xff\xfe", "not valid JSON"),
+        (b"[" * 100_000, "not valid JSON"),
+        (b"[]", "not a JSON object but list"),
+        ({**ASKED, "messages": []}, "at least one message"),
+        ({"model": MODEL, "max_tokens": 1}, "at least one message"),
+        ({"model": MODEL, "messages": ASKED["messages"]}, "max_tokens: Field required"),
+        ({**ASKED, "messages": "x"}, "malformed request"),
+        ({**ASKED, "messages": [{"content": "x"}]}, "malformed request"),
+        ({**ASKED, "messages": [{"role": "user", "content": [5]}]}, "malformed request"),
+        ({**ASKED, "tools": 5}, "malformed request"),
+        ({**ASKED, "model": None}, "malformed request"),
+        ({**ASKED, "cache_control": 5}, "expected 'ephemeral'"),
+    ],
+)
+def test_a_body_that_is_no_request_is_a_400_and_the_endpoint_goes_on(endpoint, body, says):
+    """Never a dropped connection with a traceback in the log."""
+    status, answer = posted(endpoint, body if isinstance(body, bytes) else json.dumps(body))
+    assert status == 400
+    assert answer["type"] == "error"
+    assert answer["error"]["type"] == "invalid_request_error"
+    assert says in answer["error"]["message"]
+    assert posted(endpoint, json.dumps(ASKED))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"POST /v1/messages HTTP/1.1\r\nHost: x", b"400"),
+        (b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: -1", b"400"),
+        (b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: many", b"400"),
+        (b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked", b"400"),
+        (b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999", b"413"),
+        (b"PUT /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 2", b"404"),
+        (b"GET /v1/models HTTP/1.1\r\nHost: x", b"404"),
+    ],
+)
+def test_what_is_not_read_is_answered_and_the_connection_closed(endpoint, head, status):
+    """No length, no known length, too much, another method."""
+    with socket.create_connection(("127.0.0.1", int(endpoint.url.rpartition(":")[2])), timeout=10) as client:
+        client.sendall(head + b"\r\n\r\n")
+        with client.makefile("rb") as answer:
+            whole = answer.read()  # ends: the connection is closed
+    assert whole.split()[1] == status
+    assert b'{"type": "error"' in whole
+    assert posted(endpoint, json.dumps(ASKED), "/v1/nowhere")[0] == 404
+
+
+def test_a_reply_that_raises_is_a_500(clock):
+    """The test's own function failed: the client is told what it said."""
+
+    def broken(request):
+        raise RuntimeError("no idea")
+
+    with PromptEndpoint(clock=clock, reply=broken) as endpoint:
+        assert posted(endpoint, json.dumps(ASKED)) == (
+            500, {"type": "error", "error": {"type": "api_error", "message": "RuntimeError('no idea')"}}
+        )  # fmt: skip
+
+
+EVERY_KIND = [
+    {"type": "thinking", "thinking": "hm, hm", "signature": "sig"},
+    {"type": "redacted_thinking", "data": "x"},
+    {"type": "server_tool_use", "id": "w", "name": "web_search", "input": {"query": "é"}},
+    {"type": "web_search_tool_result", "tool_use_id": "w", "content": []},
+    {"type": "text", "text": "é\U0001f600"},
+]
+
+
+def test_every_kind_of_block_streams_as_it_is_answered_whole(clock):
+    """Thinking in its own deltas, inputs as JSON, what has neither in one piece."""
+    with (
+        PromptEndpoint(clock=clock, reply=EVERY_KIND) as endpoint,
+        anthropic.Anthropic(base_url=endpoint.url, api_key="none", max_retries=0) as sdk,
+    ):
+        with sdk.messages.stream(**ASKED) as stream:
+            streamed = stream.get_final_message()
+        whole = sdk.messages.create(**ASKED)
+    assert [block.to_dict() for block in whole.content] == EVERY_KIND
+    assert [block.to_dict(exclude_unset=True) for block in streamed.content] == EVERY_KIND
+
+
+def test_clients_that_leave_in_the_middle_disturb_nobody(clock, memory, capfd):
+    """Twenty streams at once, every other one cut after its first bytes; the others end, and all were billed."""
+    with (
+        PromptEndpoint(clock=clock, reply="word " * 400_000) as endpoint,
+        anthropic.Anthropic(base_url=endpoint.url, api_key="none", max_retries=0) as sdk,
+    ):
+        client = PromptCachedAnthropic(sdk, memory)
+
+        def ask(number):
+            with client.messages.create(**ASKED, session=f"s{number}", stream=True) as stream:
+                for event in stream:
+                    if number % 2:
+                        return event.type
+                return event.type
+
+        with ThreadPoolExecutor(20) as pool:
+            last = list(pool.map(ask, range(20)))
+        assert last == ["message_stop", "message_start"] * 10
+        assert posted(endpoint, json.dumps(ASKED))[0] == 200
+        assert len(endpoint.usages) == 21
+    assert memory.prompts.stats()["requests"] == 20
+    assert capfd.readouterr().err == ""
 
 
 def test_everything_else_is_the_client_s_own(sdk, memory):
