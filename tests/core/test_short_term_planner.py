@@ -366,13 +366,35 @@ def test_people_who_pause_for_minutes_get_the_hour(prompts, clock):
     assert plan.breakpoints[-1].survival > 0.8
 
 
-@pytest.mark.parametrize("seed", range(150))
-def test_the_provider_never_refuses_a_planned_request(prompts, clock, seed):
-    """Random conversations with breakpoints of the caller's in every place, allowed or not."""
+def without_marks(value):
+    """The value without breakpoints, a text that stands alone as the one block it is."""
+    if isinstance(value, dict):
+        kept = {name: without_marks(item) for name, item in value.items() if name != "cache_control"}
+        if "role" in kept and isinstance(kept["content"], str):
+            kept["content"] = [{"type": "text", "text": kept["content"]}]
+        return kept
+    return [without_marks(item) for item in value] if isinstance(value, list) else value
+
+
+def said_by(request):
+    """What a request says, whatever its breakpoints: tools by name, system as blocks."""
+    said = without_marks({name: value for name, value in request.items() if name != "volatile"})
+    said["tools"] = sorted(said.get("tools", []), key=lambda tool: tool["name"])
+    if isinstance(said.get("system"), str):
+        said["system"] = [{"type": "text", "text": said["system"]}]
+    return said
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_the_provider_never_refuses_a_planned_request_and_it_says_what_the_caller_s_says(prompts, clock, seed):
+    """Random conversations with breakpoints of the caller's in every place, allowed or not, and edits in place."""
     cache = PromptCache(clock=clock)
     for request in conversation(random.Random(seed)):
+        before = copy.deepcopy(request)
         plan = prompts.plan(**request, session="s")
-        cache.send(plan.request)
+        assert request == before
+        assert said_by(plan.request) == said_by(before)
+        prompts.record(cache.send(plan.request), plan=plan)
         assert len(plan.breakpoints) <= 4
         assert all(mark.tokens >= plan.rules.min_tokens for mark in plan.breakpoints)
         clock.advance(30)
