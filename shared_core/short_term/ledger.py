@@ -17,7 +17,8 @@ from shared_core.errors import InvalidInput
 from shared_core.short_term.plan import Plan
 from shared_core.short_term.rules import ModelRules
 
-_SMOOTHING = 0.2
+_FADE = 0.8
+"""What a bill still says of the estimates after the next one; a long prompt says more than a short one."""
 _RATIOS = (0.25, 4.0)
 """How far a bill may correct the estimates: beyond is no tokenizer but a picture, a file, or several prompts in one bill."""
 
@@ -130,7 +131,7 @@ class Ledger:
         self._sums: Counter[str] = Counter()
         self._dollars: dict[str, float] = {}
         self._models: dict[str, ModelRules] = {}
-        self._ratios: dict[str, float] = {}
+        self._sizes: dict[str, tuple[float, float]] = {}  # tokens billed and estimated, faded
 
     def record(self, usage: Any, plan: Plan) -> None:
         """Add one response. InvalidInput if the usage is of no known provider; nothing is counted then."""
@@ -152,14 +153,15 @@ class Ledger:
                     self._dollars[name] = self._dollars.get(name, 0.0) + dollars
             estimated = plan.parts.estimated
             if estimated and tokens.total:
+                billed, counted = self._sizes.get(plan.model, (0.0, 0.0))
                 least, most = _RATIOS
-                seen = min(max(tokens.total / estimated, least), most)
-                before = self._ratios.get(plan.model)
-                self._ratios[plan.model] = seen if before is None else before + _SMOOTHING * (seen - before)
+                seen = min(max(tokens.total, least * estimated), most * estimated)
+                self._sizes[plan.model] = (billed * _FADE + seen, counted * _FADE + estimated)
 
     def ratio(self, model: str) -> float:
         """Billed tokens over estimated ones for this model; 1.0 until something was recorded."""
-        return self._ratios.get(model, 1.0)
+        billed, estimated = self._sizes.get(model, (1.0, 1.0))
+        return billed / estimated
 
     def stats(self) -> dict[str, Any]:
         """Plain numbers. Costs in base input tokens: ``cost``, ``without_caching``, ``saved`` and its share.
