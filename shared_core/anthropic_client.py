@@ -73,6 +73,16 @@ class PromptCachedAnthropic:
         return _Beta(self._client.beta, self._plans)
 
     @property
+    def with_raw_response(self) -> _Answers:
+        """The client whose calls answer with the HTTP response, its messages planned."""
+        return _Answers(self._client.with_raw_response, self._plans, _noted)
+
+    @property
+    def with_streaming_response(self) -> _Answers:
+        """The client whose calls answer with a response still to be read, its messages planned."""
+        return _Answers(self._client.with_streaming_response, self._plans, ResponseManager)
+
+    @property
     def counts(self) -> Counter[str]:
         """What failed and cost no answer: ``plan_failures``, ``record_failures``."""
         return self._plans.counts
@@ -191,6 +201,24 @@ class _Messages:
     def with_streaming_response(self) -> _Raw:
         """The calls that answer with a response still to be read, planned; recorded as ``RawResponse`` says."""
         return _Raw(self._resource.with_streaming_response, self._plans, ResponseManager)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._resource, name)
+
+
+class _Answers:
+    """A client, or its beta resources, whose calls answer with responses; ``messages`` are planned."""
+
+    def __init__(self, resource: Any, plans: _Plans, watch: Callable[[Any, Record], Any]) -> None:
+        self._resource, self._plans, self._watch = resource, plans, watch
+
+    @property
+    def messages(self) -> _Raw:
+        return _Raw(self._resource.messages, self._plans, self._watch)
+
+    @property
+    def beta(self) -> _Answers:
+        return _Answers(self._resource.beta, self._plans, self._watch)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._resource, name)

@@ -113,8 +113,8 @@ MARKABLE_KINDS: Final = frozenset(
 def rules_for(model: str, table: Mapping[str, ModelRules] = RULES) -> ModelRules:
     """The row of a model: the longest name of the table found in the model's id, else ``UNKNOWN``.
 
-    Dates, regions and clouds around a name do not matter; another version number does: ``claude-fable-5-2``
-    is not ``claude-fable-5``.
+    Dates, regions and clouds around a name do not matter, nor whether a version is written 4-6 or 4.6; another version
+    number does: ``claude-fable-5-2`` is not ``claude-fable-5``.
     """
     name = _row(model, tuple(table))
     return UNKNOWN if name is None else table[name]
@@ -142,11 +142,16 @@ def level_settings(settings: Mapping[str, Any], level: Level) -> dict[str, Any]:
     }
 
 
+_DOT: Final = re.compile(r"(?<=\d)\.(?=\d)")
+
+
 @lru_cache(maxsize=512)
 def _row(model: str, names: tuple[str, ...]) -> str | None:
-    return max((name for name in names if _pattern(name).search(model)), key=len, default=None)
+    written = _DOT.sub("-", model)
+    return max((name for name in names if _pattern(name).search(written)), key=len, default=None)
 
 
 @lru_cache(maxsize=512)
 def _pattern(name: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![0-9a-z]){re.escape(name)}(?![0-9a-z])(?!-\d{{1,2}}(?!\d))")
+    name = re.escape(_DOT.sub("-", name))
+    return re.compile(rf"(?<![0-9a-z]){name}(?![0-9a-z])(?!-\d{{1,2}}(?!\d))", re.IGNORECASE)

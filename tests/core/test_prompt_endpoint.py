@@ -352,6 +352,44 @@ def test_raw_responses_are_planned_and_recorded(sdk, memory, endpoint):
     assert "session" not in endpoint.requests[0]
 
 
+def test_responses_asked_of_the_whole_client_are_planned_and_recorded_too(sdk, memory, endpoint):
+    """``client.with_raw_response.messages`` is the same call as ``client.messages.with_raw_response``."""
+    client = PromptCachedAnthropic(sdk, memory)
+    for number, ask in enumerate(
+        (
+            client.with_raw_response.messages,
+            client.with_raw_response.beta.messages,
+            client.beta.messages.with_raw_response,
+        )
+    ):
+        assert ask.create(**HELLO).parse().content[0].text == "Understood."
+        assert memory.prompts.stats()["requests"] == number + 1
+    with client.with_streaming_response.messages.create(**HELLO) as response:
+        assert response.parse().usage.cache_read_input_tokens > 1024
+    assert memory.prompts.stats()["requests"] == 4
+    assert [marked(body) for body in endpoint.requests] == [1] * 4
+
+
+def test_parsed_answers_are_planned_recorded_and_taken_back_as_they_came(clock, memory):
+    """What the SDK parsed out of an answer is not sent back with it."""
+    pydantic = pytest.importorskip("pydantic")
+    shape = pydantic.create_model("Count", count=(int, ...))
+    with (
+        PromptEndpoint(clock=clock, reply='{"count": 3}') as endpoint,
+        anthropic.Anthropic(base_url=endpoint.url, api_key="none", max_retries=0) as sdk,
+    ):
+        client = PromptCachedAnthropic(sdk, memory)
+        first = client.messages.parse(**HELLO, output_format=shape)
+        assert first.parsed_output.count == 3
+        said = [*HELLO["messages"], {"role": "assistant", "content": first.content}, {"role": "user", "content": "So?"}]
+        again = client.beta.messages.parse(**{**HELLO, "messages": said}, output_format=shape)
+        assert again.usage.cache_read_input_tokens > 1024
+        answer = endpoint.requests[1]["messages"][1]["content"]
+        assert [set(block) - {"cache_control"} for block in answer] == [{"type", "text"}]
+    assert memory.prompts.stats()["requests"] == 2
+    assert client.counts == {}
+
+
 def test_a_raw_response_of_events_is_recorded_when_they_pass(sdk, memory):
     """Its ``parse`` gives the SDK's stream."""
     response = PromptCachedAnthropic(sdk, memory).messages.with_raw_response.create(**HELLO, stream=True)

@@ -311,6 +311,12 @@ def test_another_provider_s_request_and_openai_messages_come_back_clean(prompts)
         ("claude-fable-5-1", 512, 0.025),
         ("claude-fable-5-2", UNKNOWN.min_tokens, 0.1),
         ("claude-something-new", 4096, 0.1),
+        ("anthropic/claude-opus-4.6", 4096, 0.1),
+        ("anthropic/claude-haiku-5.5:fast", 512, 0.1),
+        ("claude-fable-5.2", UNKNOWN.min_tokens, 0.1),
+        ("Claude-Opus-5-5", 512, 0.05),
+        ("claude-opus-4-20250514-v1:0", 1024, 0.1),
+        ("claude-opus-4-1@20250805", 1024, 0.1),
     ],
 )
 def test_a_model_is_found_by_its_name_and_an_unknown_one_gets_safe_rules(model, minimum, read):
