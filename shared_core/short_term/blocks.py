@@ -239,10 +239,14 @@ def _is_markable(block: Mapping[str, Any], called_by_code: set[str]) -> bool:
 
 
 def _holds_image(block: Mapping[str, Any]) -> bool:
-    parts = block.get("content")
-    return block.get("type") == "image" or (
-        isinstance(parts, list) and any(isinstance(part, dict) and part.get("type") == "image" for part in parts)
-    )
+    if block.get("type") == "image":
+        return True
+    for name in ("content", "source"):
+        parts = block.get(name)
+        for part in parts if type(parts) is list else [parts] if type(parts) is dict else ():
+            if type(part) is dict and _holds_image(part):
+                return True
+    return False
 
 
 def _by_code(caller: Any) -> bool:

@@ -132,7 +132,9 @@ class Step:
                 notes.append(f"the caller's 1h breakpoint after block {position} became 5m: an earlier one is 5m")
             self._ask(position, ttl, forced=few, by="automatic" if alone == (position, wanted) else "caller")
         offered = falling([self._candidates[position] for position in sorted(self._candidates)])
-        choice = choose(offered, self.rules, sorted(self._alive, reverse=True), self.tokens)
+        # What was written by an estimate that usage has since lowered below the minimum was not written at all.
+        alive = [p for p in sorted(self._alive, reverse=True) if self.tokens(p) >= self.rules.min_tokens]
+        choice = choose(offered, self.rules, alive, self.tokens)
         marks = tuple(self._breakpoint(candidate, ttl, explicit_only) for candidate, ttl in choice.marked)
         return choice, marks, tuple(notes)
 

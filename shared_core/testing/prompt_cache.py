@@ -255,10 +255,12 @@ def _nested_marks(value: Any) -> int:
     return inner + bool(value.get("cache_control"))
 
 
-def _is_picture(plain: Mapping[str, Any]) -> bool:
-    parts = plain.get("content")
-    return plain.get("type") == "image" or (
-        isinstance(parts, list) and any(_is_picture(p) for p in parts if isinstance(p, Mapping))
+def _is_picture(plain: Any) -> bool:
+    """Whether it is a picture or holds one, in a result or a document."""
+    if isinstance(plain, list):
+        return any(map(_is_picture, plain))
+    return isinstance(plain, Mapping) and (
+        plain.get("type") == "image" or _is_picture(plain.get("content")) or _is_picture(plain.get("source"))
     )
 
 

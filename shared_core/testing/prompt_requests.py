@@ -33,6 +33,8 @@ _WORDS = [
     "nectar",
 ]
 
+_PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
+
 
 def conversation(rng: random.Random, requests: int = 4) -> Iterator[dict[str, Any]]:
     """The arguments of ``plan`` for each request of one conversation that grows, is edited (in place too), cut, and changes
@@ -105,8 +107,7 @@ def _said(rng: random.Random) -> dict[str, Any]:
     if rng.random() < 0.1:
         blocks.append(_block(rng, "  "))
     if rng.random() < 0.1:
-        picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
-        blocks.append(_maybe_marked(rng, picture))
+        blocks.append(_maybe_marked(rng, _PICTURE))
     return {"role": "user", "content": blocks}
 
 
@@ -124,6 +125,7 @@ def _rare(rng: random.Random) -> list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = rng.choice(
         [
             [document],
+            [{"type": "document", "source": {"type": "content", "content": [_PICTURE]}}],
             [{"type": "search_result", "source": "s", "title": "t", "content": inside}],
             [
                 {"type": "server_tool_use", "id": id, "name": "web_search", "input": {"query": "q"}, **by_code},

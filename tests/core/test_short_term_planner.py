@@ -194,6 +194,18 @@ def test_the_previous_tail_is_kept_as_an_anchor_when_the_new_one_is_too_far(prom
     assert cache.send(second.request)["cache_read_input_tokens"] == written
 
 
+def test_no_anchor_is_set_to_what_was_too_short_to_be_written(prompts):
+    """Taken for 1 300 tokens, billed as 650, which is below the minimum: nothing is there that a breakpoint could find."""
+    first = prompts.plan(model=MODEL, system="word " * 1300, messages=[user("Hi")], session="s")
+    assert first.breakpoints
+    prompts.record({"input_tokens": first.expected.total // 2}, plan=first)
+    later = [user("Hi"), user(blocks(*["word " * 300] * 30))]
+    plan = prompts.plan(model=MODEL, system="word " * 1300, messages=later, session="s")
+    assert plan.expected.read == 0
+    assert [mark.position for mark in plan.breakpoints if mark.tokens < 1024] == []
+    assert [mark.by for mark in plan.breakpoints] == ["tail"]
+
+
 def test_no_anchor_is_set_to_what_has_expired(prompts, clock):
     """After ten minutes nothing is there to be found."""
     messages = [user("Go " * 500)]
