@@ -151,7 +151,7 @@ def _blocks(request: Mapping[str, Any]) -> Iterator[_Block]:
         content = read_content("messages", said, called)
         for j, block in enumerate(content.blocks):
             role = "" if leading else str(message.get("role"))
-            data = (role + ":").encode() * bool(role) + rendered(block)
+            data = f"{role}:".encode("utf-8", "surrogatepass") * bool(role) + rendered(block)
             keys = "" if content.bare else _keys(said[j])
             yield _Block(level, f"messages[{i}].content[{j}]", data, keys, j in content.images)
 
