@@ -104,7 +104,7 @@ MARKABLE_KINDS: Final = frozenset(
         "text", "image", "document", "tool_use", "tool_result", "search_result", "server_tool_use", "mcp_tool_use",
         "mcp_tool_result", "web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result",
         "bash_code_execution_tool_result", "text_editor_code_execution_tool_result", "tool_search_tool_result",
-        "advisor_tool_result", "tool_addition", "tool_removal", "container_upload", "compaction",
+        "advisor_tool_result", "tool_addition", "tool_removal", "mid_conv_system", "container_upload", "compaction",
     }
 )  # fmt: skip
 """Kinds of content block that take a breakpoint. Thinking takes none; a kind not named here is left alone."""

@@ -268,8 +268,8 @@ def test_every_kind_of_block_streams_as_it_is_answered_whole(clock):
         with sdk.messages.stream(**ASKED) as stream:
             streamed = stream.get_final_message()
         whole = sdk.messages.create(**ASKED)
-    assert [block.to_dict() for block in whole.content] == EVERY_KIND
-    assert [block.to_dict(exclude_unset=True) for block in streamed.content] == EVERY_KIND
+    assert [block.to_dict(exclude_none=True) for block in whole.content] == EVERY_KIND
+    assert [block.to_dict(exclude_none=True) for block in streamed.content] == EVERY_KIND
 
 
 def test_clients_that_leave_in_the_middle_disturb_nobody(clock, memory, capfd):
