@@ -28,6 +28,9 @@ from shared_core.short_term.rules import RULES, ModelRules, is_anthropic, is_bed
 from shared_core.short_term.step import Step
 
 _MOST_CONVERSATIONS = 256
+_MOST_ALIKE = 16
+"""So many conversations of a scope that have no session and begin alike are told apart."""
+K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 
@@ -52,8 +55,8 @@ class Prompts:
         self._scope_of = scope_of
         self._reader = Reader(count_tokens if count_tokens is not None else settings.count_tokens)
         self._lock = threading.Lock()
-        self._shared: OrderedDict[Hashable, Shared] = OrderedDict()
-        self._talks: OrderedDict[Hashable, Conversation] = OrderedDict()
+        self._shared: OrderedDict[tuple[str, str], Shared] = OrderedDict()
+        self._talks: OrderedDict[tuple[str, str, Hashable], Conversation] = OrderedDict()
 
     def plan(
         self,
@@ -72,7 +75,7 @@ class Prompts:
 
         ``volatile`` is the index of the first content block that changes every turn, counted over all messages
         from 0 (string content is one block). ``session`` names the conversation; without one it is recognised by
-        its first message. Leading system messages join ``system``. Messages in OpenAI shape or another provider's
+        its first message, and among those that begin alike by what it said last. Leading system messages join ``system``. Messages in OpenAI shape or another provider's
         model give a clean request without breakpoints. Raises InvalidInput, ScopeRequired. Nothing of the
         caller's is changed.
         """
@@ -96,10 +99,9 @@ class Prompts:
         leading = 0
         while leading < len(listed) and isinstance(listed[leading], dict | Mapping) and is_system(listed[leading]):
             leading += 1
-        named = session if session is not None else ("first", _opening(listed, leading))
         with self._lock:
             shared = _recent(self._shared, (chosen, model), Shared)
-            key = (chosen, model, named)
+            key = (chosen, model, session if session is not None else self._unnamed(chosen, model, listed[leading:]))
             talk = _recent(self._talks, key, lambda: Conversation(self._reader, shared.odds))
             head, led = talk.read_head(tools, system, listed[:leading], settings)
             step = Step(talk, shared, head, key=key, now=at, rules=rules, ratio=self.ledger.ratio(model))
@@ -121,6 +123,29 @@ class Prompts:
                 sent["cache_control"] = {"type": "ephemeral", "ttl": mark.ttl}
         return Plan(model, chosen, session, marks, expected, rules, notes, parts, sent)
 
+    def _unnamed(self, scope: str, model: str, messages: list[Message]) -> Hashable:
+        """What a conversation without a session goes by: its opening and a number, since many begin with the same words.
+
+        It is the one that shares most with the request, if that is at least half of what was sent last; else a new one.
+        """
+        opening = _opening(messages)
+        names = [("first", opening, number) for number in range(_MOST_ALIKE)]
+        best, most, free = None, 0, None
+        for name in names:
+            talk = self._talks.get((scope, model, name))
+            shared = 0 if talk is None else talk.tape.shared_with(messages)
+            if shared > most:
+                best, most = name, shared
+            elif free is None and (talk is None or not talk.tape.wires):
+                free = name
+            if most and most >= len(messages) - 2:  # a turn adds two messages: no other one shares more
+                break
+        if best is not None or free is not None:
+            return best if best is not None else free
+        oldest = next(key for key in self._talks if key[:2] == (scope, model) and key[2] in names)
+        del self._talks[oldest]
+        return oldest[2]
+
     def record(self, usage: Any, *, plan: Plan) -> None:
         """Take what the provider billed (the response's ``usage``, an object or a dict of any provider) into the ledger."""
         self.ledger.record(usage, plan)
@@ -135,9 +160,9 @@ class Prompts:
         """Forget what the conversations of a scope sent; return how many there were."""
         arguments.scope("scope", scope)
         with self._lock:
-            for key in [key for key in self._shared if isinstance(key, tuple) and key[0] == scope]:
-                del self._shared[key]
-            gone = [key for key in self._talks if isinstance(key, tuple) and key[0] == scope]
+            for known in [known for known in self._shared if known[0] == scope]:
+                del self._shared[known]
+            gone = [key for key in self._talks if key[0] == scope]
             for key in gone:
                 del self._talks[key]
         return len(gone)
@@ -165,7 +190,7 @@ class Prompts:
         return self.stats()
 
 
-def _recent(table: OrderedDict[Hashable, T], key: Hashable, make: Callable[[], T]) -> T:
+def _recent(table: OrderedDict[K, T], key: K, make: Callable[[], T]) -> T:
     """The table's value for the key, made if there is none; the least recently used one leaves a full table."""
     if key not in table:
         table[key] = make()
@@ -184,9 +209,9 @@ def _listed(expected: str, given: Any) -> list[Any]:
     return list(given)
 
 
-def _opening(messages: Sequence[Any], leading: int) -> str:
-    """What a conversation without a name is recognised by."""
-    first = messages[leading] if leading < len(messages) else None
+def _opening(messages: Sequence[Any]) -> str:
+    """What a conversation without a name begins with."""
+    first = messages[0] if messages else None
     return text_of(first) if isinstance(first, Mapping) else ""
 
 

@@ -66,6 +66,16 @@ class Tape:
                 self._put(i, messages[i], fresh)  # only a breakpoint of the caller moved
         return self._go_on(messages, n, None, 0)
 
+    def shared_with(self, messages: list[Message]) -> int:
+        """How many messages a request may have in common with the last one: all, all but the last (which may hold what is
+        recalled anew), or half; 0 for less. Looked at are the last two of them, a question and its answer.
+        """
+        n = len(self._raw)
+        for k in (n, n - 1, (n + 1) // 2):
+            if 0 < k <= len(messages) and self._raw[max(k - 2, 0) : k] == messages[max(k - 2, 0) : k]:
+                return k
+        return 0
+
     def place(self, block: int) -> tuple[int, int]:
         """The message a block belongs to, and its place in it."""
         message = bisect_right(self.ends, block)

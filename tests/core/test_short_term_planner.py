@@ -288,6 +288,52 @@ def test_a_breakpoint_the_caller_moves_does_not_break_the_conversation(prompts, 
     assert plan.expected.read == plan.expected.total
 
 
+def talks(prompts, clock, named):
+    """Three conversations that begin with the same word, in turns; what each request reads and what its predecessor held."""
+    cache = PromptCache(clock=clock)
+    said = {i: [user("Hello")] for i in range(3)}
+    held = dict.fromkeys(said, 0)
+    for _ in range(8):
+        for i in said:
+            plan = prompts.plan(model=MODEL, system=SYSTEM, messages=said[i], session=f"s{i}" if named else None)
+            usage = cache.send(plan.request)
+            yield usage["cache_read_input_tokens"], held[i], plan
+            held[i] = usage["cache_read_input_tokens"] + usage["cache_creation_input_tokens"]
+            said[i] = [*said[i], assistant(f"answer {i} " * 50), user(f"question {i} {len(said[i])} " * 50)]
+            clock.advance(10)
+
+
+def test_conversations_without_a_session_that_begin_alike_are_told_apart(prompts, clock):
+    """Half the world begins with hello. Each is followed as if it had a name: every request reads what its last one held."""
+    unnamed = list(talks(prompts, clock, named=False))
+    assert all(read == held for read, held, _ in unnamed[3:])
+    assert all(plan.expected.read == pytest.approx(read, rel=0.01) for read, _, plan in unnamed[6:])
+    assert prompts.clear_scope("ada") == 3
+
+
+def test_a_conversation_without_a_session_that_goes_back_is_still_the_same_one(prompts):
+    """Cut by less than half and continued otherwise; told to change an earlier message; with another recalled block at the end."""
+    said = [user("Hello"), *(user(f"{n} " * 400) for n in range(9))]
+    prompts.plan(model=MODEL, system=SYSTEM, messages=said)
+    for changed in (
+        [*said[:6], user("other " * 300)],
+        [*said[:5], user("third")],
+        [said[0], user("[cleared]"), *said[2:5], user("fourth")],
+        [said[0], user("[cleared]"), *said[2:5], user("fifth"), user("more")],
+    ):
+        prompts.plan(model=MODEL, system=SYSTEM, messages=changed)
+    assert prompts.clear_scope("ada") == 1
+
+
+def test_of_many_that_begin_alike_the_sixteen_used_last_are_known(prompts):
+    """The one that waited longest makes place; nothing grows without bound."""
+    for n in range(40):
+        prompts.plan(model=MODEL, messages=[user("Hello"), assistant(f"{n}"), user("So?"), user(f"{n}")])
+    again = prompts.plan(model=MODEL, system=SYSTEM, messages=[user("Hello"), assistant("39"), user("So?"), user("39")])
+    assert again.request["messages"][1]["content"] == "39"
+    assert prompts.clear_scope("ada") == 16
+
+
 def test_another_provider_s_request_and_openai_messages_come_back_clean(prompts):
     """No breakpoint, ours or the caller's, and the rest as it was, tools in order."""
     system, messages = blocks("Be kind", mark="5m"), [user(blocks("Hi", mark="5m"))]
