@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from shared_core import arguments
 from shared_core.errors import InvalidInput
@@ -19,7 +19,7 @@ from shared_core.messages import Message, is_system, text_of
 from shared_core.settings import Settings
 from shared_core.short_term.blocks import Reader, copied
 from shared_core.short_term.choice import bill
-from shared_core.short_term.conversation import Conversation, Shared
+from shared_core.short_term.conversation import Conversation, Shared, Talks
 from shared_core.short_term.explain import Explanation, explain
 from shared_core.short_term.ledger import Ledger
 from shared_core.short_term.plain import plain_plan
@@ -27,11 +27,7 @@ from shared_core.short_term.plan import Parts, Plan
 from shared_core.short_term.rules import RULES, ModelRules, is_anthropic, is_bedrock, rules_for
 from shared_core.short_term.step import Step
 
-_MOST_CONVERSATIONS = 256
-_MOST_ALIKE = 16
-"""So many conversations of a scope that have no session and begin alike are told apart."""
-K = TypeVar("K", bound=Hashable)
-T = TypeVar("T")
+_MOST_SCOPES = 256
 
 
 class Prompts:
@@ -56,7 +52,7 @@ class Prompts:
         self._reader = Reader(count_tokens if count_tokens is not None else settings.count_tokens)
         self._lock = threading.Lock()
         self._shared: OrderedDict[tuple[str, str], Shared] = OrderedDict()
-        self._talks: OrderedDict[tuple[str, str, Hashable], Conversation] = OrderedDict()
+        self._talks = Talks()
 
     def plan(
         self,
@@ -75,7 +71,8 @@ class Prompts:
 
         ``volatile`` is the index of the first content block that changes every turn, counted over all messages
         from 0 (string content is one block). ``session`` names the conversation; without one it is recognised by
-        its first message, and among those that begin alike by what it said last. Leading system messages join ``system``. Messages in OpenAI shape or another provider's
+        its first message. Several that go by one name (an agent and its sub-agents, branches) are told apart by what they
+        said last. Leading system messages join ``system``. Messages in OpenAI shape or another provider's
         model give a clean request without breakpoints. Raises InvalidInput, ScopeRequired. Nothing of the
         caller's is changed.
         """
@@ -99,13 +96,14 @@ class Prompts:
         leading = 0
         while leading < len(listed) and isinstance(listed[leading], dict | Mapping) and is_system(listed[leading]):
             leading += 1
+        said = listed[leading:] if leading else listed
         with self._lock:
-            shared = _recent(self._shared, (chosen, model), Shared)
-            key = (chosen, model, session if session is not None else self._unnamed(chosen, model, listed[leading:]))
-            talk = _recent(self._talks, key, lambda: Conversation(self._reader, shared.odds))
+            shared = self._in_common(chosen, model)
+            named = session if session is not None else ("first", _opening(said))
+            key, talk = self._talks.find((chosen, model, named), said, lambda: Conversation(self._reader, shared.odds))
             head, led = talk.read_head(tools, system, listed[:leading], settings)
             step = Step(talk, shared, head, key=key, now=at, rules=rules, ratio=self.ledger.ratio(model))
-            step.follow(listed[leading:] if leading else listed)
+            step.follow(said)
             if talk.tape.foreign:
                 return plain()
             step.offer(_depth(volatile, led, len(talk.tape)))
@@ -123,28 +121,13 @@ class Prompts:
                 sent["cache_control"] = {"type": "ephemeral", "ttl": mark.ttl}
         return Plan(model, chosen, session, marks, expected, rules, notes, parts, sent)
 
-    def _unnamed(self, scope: str, model: str, messages: list[Message]) -> Hashable:
-        """What a conversation without a session goes by: its opening and a number, since many begin with the same words.
-
-        It is the one that shares most with the request, if that is at least half of what was sent last; else a new one.
-        """
-        opening = _opening(messages)
-        names = [("first", opening, number) for number in range(_MOST_ALIKE)]
-        best, most, free = None, 0, None
-        for name in names:
-            talk = self._talks.get((scope, model, name))
-            shared = 0 if talk is None else talk.tape.shared_with(messages)
-            if shared > most:
-                best, most = name, shared
-            elif free is None and (talk is None or not talk.tape.wires):
-                free = name
-            if most and most >= len(messages) - 2:  # a turn adds two messages: no other one shares more
-                break
-        if best is not None or free is not None:
-            return best if best is not None else free
-        oldest = next(key for key in self._talks if key[:2] == (scope, model) and key[2] in names)
-        del self._talks[oldest]
-        return oldest[2]
+    def _in_common(self, scope: str, model: str) -> Shared:
+        """What the conversations of a scope with a model have in common; the least recently used is forgotten."""
+        shared = self._shared.setdefault((scope, model), Shared())
+        self._shared.move_to_end((scope, model))
+        if len(self._shared) > _MOST_SCOPES:
+            self._shared.popitem(last=False)
+        return shared
 
     def record(self, usage: Any, *, plan: Plan) -> None:
         """Take what the provider billed (the response's ``usage``, an object or a dict of any provider) into the ledger."""
@@ -162,10 +145,7 @@ class Prompts:
         with self._lock:
             for known in [known for known in self._shared if known[0] == scope]:
                 del self._shared[known]
-            gone = [key for key in self._talks if key[0] == scope]
-            for key in gone:
-                del self._talks[key]
-        return len(gone)
+            return self._talks.forget(scope)
 
     def stats(self) -> dict[str, Any]:
         """Tokens read, written and not cached, money, hits against what the plans expected, break-even; since opening."""
@@ -188,16 +168,6 @@ class Prompts:
     async def astats(self) -> dict[str, Any]:
         """``stats``."""
         return self.stats()
-
-
-def _recent(table: OrderedDict[K, T], key: K, make: Callable[[], T]) -> T:
-    """The table's value for the key, made if there is none; the least recently used one leaves a full table."""
-    if key not in table:
-        table[key] = make()
-        if len(table) > _MOST_CONVERSATIONS:
-            table.popitem(last=False)
-    table.move_to_end(key)
-    return table[key]
 
 
 def _listed(expected: str, given: Any) -> list[Any]:

@@ -71,6 +71,10 @@ class Step:
         uses.lapse(self._now)
         before, pictures, first = len(tape), bool(tape.images), talk.head is None
         kept = tape.follow(messages)
+        if first and talk.origin is not None and not tape.images and talk.origin.head.identity == self.head.identity:
+            kept, talk.live = talk.origin.depth, talk.origin.live
+            self.shared.divergences.append(("head", kept))
+        talk.origin = None
         if talk.head is not None and talk.head is not self.head:
             old, new = talk.head.digests.values(), set(self.head.digests.values())
             uses.replaced([use for use in old if use not in new])
@@ -84,7 +88,7 @@ class Step:
         for use in self.head.digests.values():
             uses.settle(use, self._now)
             uses.open(use, self._now, {use[0]: 0}, self.shared.odds)
-        talk.head, self._kept = self.head, kept
+        talk.head, self._kept = self.head, -1 if first else kept
         oldest = {ttl: self._now - seconds for ttl, seconds in TTL_SECONDS.items()}
         talk.live = {d: entry for d, entry in talk.live.items() if d <= kept and entry.at >= oldest[entry.ttl]}
         static = self.head.blocks

@@ -67,14 +67,31 @@ class Tape:
         return self._go_on(messages, n, None, 0)
 
     def shared_with(self, messages: list[Message]) -> int:
-        """How many messages a request may have in common with the last one: all, all but the last (which may hold what is
-        recalled anew), or half; 0 for less. Looked at are the last two of them, a question and its answer.
+        """How many messages a request may have in common with the last one: all, all but the last, or half; 0 for less.
+
+        Looked at are the last two of them, a question and its answer, and of these the first block: others may be
+        recalled anew in every turn.
         """
         n = len(self._raw)
         for k in (n, n - 1, (n + 1) // 2):
-            if 0 < k <= len(messages) and self._raw[max(k - 2, 0) : k] == messages[max(k - 2, 0) : k]:
+            if 0 < k <= len(messages) and all(self._begins_alike(i, messages[i]) for i in range(max(k - 2, 0), k)):
                 return k
         return 0
+
+    def _begins_alike(self, i: int, message: Any) -> bool:
+        if self._raw[i] == message:
+            return True
+        content = message.get("content") if isinstance(message, Mapping) else None
+        if not content or not isinstance(content, Sequence) or message.get("role") != self.wires[i].get("role"):
+            return False
+        begins = content if isinstance(content, str) else content[:1]
+        return read_content("messages", begins, set()).blocks == blocks_of(self.wires[i])[:1]
+
+    def common_with(self, messages: list[Message]) -> int:
+        """How many blocks of whole messages a request has in common with the last one, from the start."""
+        n = min(len(self._raw), len(messages))
+        same = next(compress(range(n), map(ne, self._raw, messages)), n)
+        return self.ends[same - 1] if same else 0
 
     def place(self, block: int) -> tuple[int, int]:
         """The message a block belongs to, and its place in it."""

@@ -288,27 +288,61 @@ def test_a_breakpoint_the_caller_moves_does_not_break_the_conversation(prompts, 
     assert plan.expected.read == plan.expected.total
 
 
-def talks(prompts, clock, named):
+def talks(prompts, clock, session):
     """Three conversations that begin with the same word, in turns; what each request reads and what its predecessor held."""
     cache = PromptCache(clock=clock)
     said = {i: [user("Hello")] for i in range(3)}
     held = dict.fromkeys(said, 0)
     for _ in range(8):
-        for i in said:
-            plan = prompts.plan(model=MODEL, system=SYSTEM, messages=said[i], session=f"s{i}" if named else None)
+        for i, messages in said.items():
+            plan = prompts.plan(model=MODEL, system=SYSTEM, messages=messages, session=session)
             usage = cache.send(plan.request)
             yield usage["cache_read_input_tokens"], held[i], plan
             held[i] = usage["cache_read_input_tokens"] + usage["cache_creation_input_tokens"]
-            said[i] = [*said[i], assistant(f"answer {i} " * 50), user(f"question {i} {len(said[i])} " * 50)]
+            messages += [assistant(f"answer {i} " * 50), user(f"question {i} {len(messages)} " * 50)]
             clock.advance(10)
 
 
-def test_conversations_without_a_session_that_begin_alike_are_told_apart(prompts, clock):
-    """Half the world begins with hello. Each is followed as if it had a name: every request reads what its last one held."""
-    unnamed = list(talks(prompts, clock, named=False))
-    assert all(read == held for read, held, _ in unnamed[3:])
-    assert all(plan.expected.read == pytest.approx(read, rel=0.01) for read, _, plan in unnamed[6:])
+@pytest.mark.parametrize("session", [None, "thread"])
+def test_conversations_of_one_name_are_told_apart(prompts, clock, session):
+    """Half the world begins with hello, and an agent shares its thread with its sub-agents: each is followed by itself, and
+    every request reads what its last one held.
+    """
+    billed = list(talks(prompts, clock, session))
+    assert all(read == held for read, held, _ in billed[3:])
+    assert all(plan.expected.read == pytest.approx(read, rel=0.01) for read, _, plan in billed[6:])
+    assert all("tail" in [mark.by for mark in plan.breakpoints] for _, _, plan in billed)
     assert prompts.clear_scope("ada") == 3
+
+
+def test_a_branch_finds_what_its_origin_wrote_before_they_parted(prompts, clock):
+    """Nine messages, taken up again behind the third: the end of the turn that was written there is read, by plan and by bill."""
+    cache = PromptCache(clock=clock)
+    said = [user("start " * 300)]
+    ends = []
+    for n in range(5):
+        plan = prompts.plan(model=MODEL, system=SYSTEM, messages=said, session="s")
+        cache.send(plan.request)
+        ends.append(plan.breakpoints[-1].tokens)
+        clock.advance(10)
+        said = [*said, assistant(f"answer {n} " * 60), user(f"question {n} " * 60)]
+    branch = [*said[:3], assistant("other " * 300), user("other question " * 60)]
+    plan = prompts.plan(model=MODEL, system=SYSTEM, messages=branch, session="s")
+    assert plan.expected.read == ends[1]
+    assert cache.send(plan.request)["cache_read_input_tokens"] == pytest.approx(ends[1], rel=0.02)
+    again = prompts.plan(model=MODEL, system=SYSTEM, messages=said, session="s")
+    assert again.expected.read == ends[-1]
+    assert prompts.clear_scope("ada") == 2
+
+
+def test_a_branch_with_a_picture_finds_nothing_of_an_origin_without(prompts):
+    """A picture anywhere is another prompt."""
+    said = [user("start " * 300), assistant("a"), user("b"), assistant("c"), user("d")]
+    prompts.plan(model=MODEL, system=SYSTEM, messages=said[:1], session="s")
+    prompts.plan(model=MODEL, system=SYSTEM, messages=said, session="s")
+    seen = [said[0], user([{"type": "image", "source": {"type": "file", "file_id": "f"}}])]
+    plan = prompts.plan(model=MODEL, system=SYSTEM, messages=seen, session="s")
+    assert plan.expected.read == plan.breakpoints[0].tokens  # the system
 
 
 def test_a_conversation_without_a_session_that_goes_back_is_still_the_same_one(prompts):
