@@ -135,6 +135,8 @@ class Ledger:
 
     def record(self, usage: Any, plan: Plan) -> None:
         """Add one response. InvalidInput if the usage is of no known provider; nothing is counted then."""
+        if not isinstance(plan, Plan):
+            raise InvalidInput(f"plan: expected what prompts.plan(…) returned for this request, got {plan!r:.200}")
         tokens = tokens_of(usage, plan)
         cost = tokens.cost(plan.rules)
         hit, expected = tokens.read > 0, plan.expected.read > 0

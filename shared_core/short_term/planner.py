@@ -130,7 +130,10 @@ class Prompts:
         return shared
 
     def record(self, usage: Any, *, plan: Plan) -> None:
-        """Take what the provider billed (the response's ``usage``, an object or a dict of any provider) into the ledger."""
+        """Take what the provider billed into the ledger: the response or its ``usage``, an object or a dict of any provider.
+
+        Each call is one more response. InvalidInput for what is no usage or no plan; nothing is counted then.
+        """
         self.ledger.record(usage, plan)
 
     def explain(

@@ -238,6 +238,20 @@ def test_recorded_usage_corrects_the_estimate_of_tokens(prompts):
     assert planned(prompts).expected.total == pytest.approx(2 * first.expected.total, rel=0.01)
 
 
+def test_what_is_no_usage_or_no_plan_counts_nothing(prompts):
+    """A request is not its plan; a usage of fractions or below nothing is not money."""
+    plan = planned(prompts)
+    for usage, given in (
+        (ANTHROPIC, None),
+        (ANTHROPIC, plan.request),
+        ({"input_tokens": 0.5}, plan),
+        ({**ANTHROPIC, "cache_read_input_tokens": -1}, plan),
+    ):
+        with pytest.raises(InvalidInput, match="expected"):
+            prompts.record(usage, plan=given)
+    assert prompts.stats()["requests"] == prompts.stats()["without_caching"] == 0
+
+
 def test_many_requests_in_flight_correct_the_estimate_once_and_not_each_other(prompts):
     """Fifty plans made before the first usage came back, each billed 1.3 times its estimate: the ratio is 1.3."""
     plans = [planned(prompts) for _ in range(50)]
