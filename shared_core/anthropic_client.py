@@ -7,20 +7,29 @@
 ``messages`` and ``beta.messages`` are planned: ``create`` (also with ``stream=True``), ``stream`` and ``parse``, also
 ``with_raw_response`` and ``with_streaming_response``; everything else is the client's own. This is the only file that
 imports the SDK, when a client is wrapped; what it answers with is in ``anthropic_answers.py``.
+
+It fails open: a request that cannot be planned is sent as it came, and a usage that cannot be recorded does not cost the
+answer. Both are told of in the log and counted in ``client.counts`` (``plan_failures``, ``record_failures``).
 """
 
 from __future__ import annotations
 
 import inspect
-import operator
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from shared_core import arguments as checked
 from shared_core.anthropic_answers import RawResponse, Record, ResponseManager, StreamManager, watched
 from shared_core.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
     from shared_core.short_term import Plan, Prompts
+
+_log = logging.getLogger(__name__)
+_FOR_THE_PLAN = ("session", "volatile", "now")
+"""The arguments that a plan takes and the API does not."""
 
 
 class _Memory(Protocol):
@@ -35,7 +44,7 @@ class _Memory(Protocol):
 class PromptCachedAnthropic:
     """Wraps ``anthropic.Anthropic`` or ``AsyncAnthropic`` (also the clouds' clients of the SDK).
 
-    ``scope``: a string, or a function without arguments that gives one; None is the memory's default. Raises
+    As a context manager it closes the client, as the client does. ``scope``: a string, or a function without arguments that gives one; None is the memory's default. Raises
     MissingExtra without the SDK, InvalidInput for another kind of client.
     """
 
@@ -63,9 +72,42 @@ class PromptCachedAnthropic:
         """The client's beta resources, with planned messages."""
         return _Beta(self._client.beta, self._plans)
 
+    @property
+    def with_raw_response(self) -> _Answers:
+        """The client whose calls answer with the HTTP response, its messages planned."""
+        return _Answers(self._client.with_raw_response, self._plans, _noted)
+
+    @property
+    def with_streaming_response(self) -> _Answers:
+        """The client whose calls answer with a response still to be read, its messages planned."""
+        return _Answers(self._client.with_streaming_response, self._plans, ResponseManager)
+
+    @property
+    def counts(self) -> Counter[str]:
+        """What failed and cost no answer: ``plan_failures``, ``record_failures``."""
+        return self._plans.counts
+
     def with_options(self, **options: Any) -> PromptCachedAnthropic:
-        """The client's own ``with_options``, planned as this one is."""
-        return PromptCachedAnthropic(self._client.with_options(**options), self._plans.memory, scope=self._plans.scope)
+        """The client's own ``with_options``, planned and counted as this one is."""
+        made = PromptCachedAnthropic(self._client.with_options(**options), self._plans.memory)
+        made._plans = self._plans
+        return made
+
+    copy = with_options
+
+    def __enter__(self) -> Self:
+        self._client.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._client.__exit__(*error)
+
+    async def __aenter__(self) -> Self:
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._client.__aexit__(*error)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
@@ -76,24 +118,44 @@ class _Plans:
 
     def __init__(self, memory: _Memory, scope: str | Callable[[], str] | None, absent: tuple[type, ...]) -> None:
         self.memory = memory
-        self.scope = scope
+        self.counts: Counter[str] = Counter()
+        self._scope = scope
         self._absent = absent
 
-    def plan(self, arguments: Mapping[str, Any]) -> Plan:
-        given = {name: _plain(value) for name, value in arguments.items() if not isinstance(value, self._absent)}
-        scope = self.scope() if callable(self.scope) else self.scope
-        return self.memory.prompts.plan(scope=self.memory.scope_of(scope), **given)
+    def plan(self, given: Mapping[str, Any]) -> Plan | None:
+        """The plan of a call; None if it cannot be planned. Raises for a scope or a session that is none."""
+        scope = self.memory.scope_of(self._scope() if callable(self._scope) else self._scope)
+        checked.optional_name("session", given.get("session"))
+        try:
+            return self.memory.prompts.plan(scope=scope, **given)
+        except Exception as error:  # noqa: BLE001  planning saves money; it must not cost the answer
+            self._failed("plan_failures", "the prompt could not be planned, it is sent as it is", error)
+            return None
 
     def send(self, call: Callable[..., Any], arguments: Mapping[str, Any], watch: Callable[[Any, Record], Any]) -> Any:
         """Plan, call, and pass the answer on through ``watch``; awaitable if the answer is."""
-        plan = self.plan(arguments)
+        given = {
+            name: list(value) if isinstance(value, Iterator) else value  # read once by the plan, it may be sent without
+            for name, value in arguments.items()
+            if not isinstance(value, self._absent)
+        }
+        plan = self.plan(given)
+        if plan is None:
+            return call(**{name: value for name, value in given.items() if name not in _FOR_THE_PLAN})
 
         def record(usage: Any) -> None:
             if usage is not None:
-                self.memory.prompts.record(usage, plan=plan)
+                try:
+                    self.memory.prompts.record(usage, plan=plan)
+                except Exception as error:  # noqa: BLE001  the answer was paid for
+                    self._failed("record_failures", "the usage could not be recorded", error)
 
         answer = call(**plan.sendable)
         return self._answered(answer, record, watch) if inspect.isawaitable(answer) else watch(answer, record)
+
+    def _failed(self, name: str, what: str, error: Exception) -> None:
+        self.counts[name] += 1
+        _log.warning("%s: %s", what, error)
 
     async def _answered(self, answer: Any, record: Record, watch: Callable[[Any, Record], Any]) -> Any:
         out = watch(await answer, record)
@@ -144,6 +206,24 @@ class _Messages:
         return getattr(self._resource, name)
 
 
+class _Answers:
+    """A client, or its beta resources, whose calls answer with responses; ``messages`` are planned."""
+
+    def __init__(self, resource: Any, plans: _Plans, watch: Callable[[Any, Record], Any]) -> None:
+        self._resource, self._plans, self._watch = resource, plans, watch
+
+    @property
+    def messages(self) -> _Raw:
+        return _Raw(self._resource.messages, self._plans, self._watch)
+
+    @property
+    def beta(self) -> _Answers:
+        return _Answers(self._resource.beta, self._plans, self._watch)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._resource, name)
+
+
 class _Raw:
     """``create`` and ``parse`` of a messages resource, answered with responses instead of messages."""
 
@@ -174,28 +254,3 @@ def _noted(response: Any, record: Record) -> Any:
 async def _when(noted: Any, response: Any) -> Any:
     await noted
     return response
-
-
-_LEAVES = frozenset({str, int, float, bool, type(None)})
-
-
-def _plain(value: Any) -> Any:
-    """The argument with the SDK's objects, which callers append to their messages as they came, made plain dicts.
-
-    What holds none of them is passed on as it is, so that a conversation that grew is found unchanged.
-    """
-    kind = type(value)
-    if kind in _LEAVES:
-        return value
-    if kind is dict:
-        made = {key: plain for key, item in value.items() if (plain := _plain(item)) is not item}
-        return {**value, **made} if made else value
-    if isinstance(value, list | tuple):
-        listed = [_plain(item) for item in value]
-        return value if all(map(operator.is_, listed, value)) else listed
-    if hasattr(value, "to_dict") and hasattr(value, "model_fields_set"):
-        fields = value.to_dict(mode="json")
-        for name in getattr(value, "__api_exclude__", None) or ():
-            fields.pop(name, None)
-        return fields
-    return value

@@ -22,7 +22,6 @@ from langchain_tiered_memory.convert.requests import (
     place_of,
     shown,
     to_fit,
-    usage,
 )
 from langchain_tiered_memory.convert.results import document, kept_result, line, tool_message
 
@@ -45,7 +44,6 @@ __all__ = [
     "thinks",
     "to_fit",
     "tool_message",
-    "usage",
     "verbatim",
     "with_block",
     "without_thinking",

@@ -63,30 +63,6 @@ def asks_for_thinking(payload: Mapping[str, Any]) -> bool:
     return isinstance(thinking, Mapping) and thinking.get("type") != "disabled"
 
 
-def usage(message: BaseMessage) -> dict[str, Any] | None:
-    """What an answer was billed, as Anthropic says it; None if the message does not say.
-
-    LangChain's ``input_tokens`` include what was read from and written to the cache, and ``cache_creation`` is 0 where
-    the writes are told by their lifetimes. A stream tells no lifetimes: then neither does this, and the plan splits them.
-    """
-    told = message.usage_metadata if isinstance(message, AIMessage) else None
-    if told is None:
-        return None
-    details: Mapping[str, Any] = told.get("input_token_details") or {}
-    short, hour = (details.get(f"ephemeral_{ttl}_input_tokens") or 0 for ttl in ("5m", "1h"))
-    written = short + hour or details.get("cache_creation") or 0
-    read = details.get("cache_read") or 0
-    return {
-        "input_tokens": max(told["input_tokens"] - read - written, 0),
-        "cache_read_input_tokens": read,
-        "cache_creation_input_tokens": written,
-        "cache_creation": {"ephemeral_5m_input_tokens": short, "ephemeral_1h_input_tokens": hour}
-        if short + hour
-        else None,
-        "output_tokens": told["output_tokens"],
-    }
-
-
 def _blocks(messages: Sequence[Mapping[str, Any]]) -> list[Any]:
     """The blocks of all messages; a text that stands alone is one."""
     found: list[Any] = []

@@ -31,7 +31,7 @@ class TieredPromptPlanMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
 
     ``plan`` and ``record`` of ``memory.prompts``: what was billed is in its ``stats()``. ``scope``: a string, or a
     function of the runtime, called at each model call; None is the memory's default. ``session``: the same; None is the
-    thread id, and without one the conversation is recognised by its first message. Where it stands in the list
+    thread id, and without one the conversation is recognised by how it begins. Where it stands in the list
     does not matter. A plan that fails is counted in ``counts`` (``plan_failures``) and logged; the request is sent as it
     was. Another middleware's automatic breakpoint behind the recalled block is told of, once, in the log.
     """
@@ -99,7 +99,7 @@ class TieredPromptPlanMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
 
     def record(self, plan: Plan, message: Any) -> None:
         """What the provider billed for a plan."""
-        used = convert.usage(message)
+        used = getattr(message, "usage_metadata", None)
         if used is not None:
             self._memory.prompts.record(used, plan=plan)
 

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from datetime import date
+from typing import Any, Literal, NamedTuple
 
 from shared_core.errors import InvalidInput
 from shared_core.short_term.estimates import block_tokens, remembered, sampled_tokens, tokens_of_many, written
 from shared_core.short_term.rules import MARKABLE_KINDS, Ttl
 
 Inner = tuple[tuple[int, str], ...] | None
+Wish = Ttl | Literal["?"]
+"""What a caller's breakpoint asks for: a lifetime, or "?" for what the provider would refuse."""
 
 
 class Content(NamedTuple):
@@ -28,7 +31,7 @@ class Content(NamedTuple):
 
     blocks: list[dict[str, Any]]
     markable: list[bool]
-    ttls: dict[int, Ttl]
+    ttls: dict[int, Wish]
     images: list[int]
     plain: bool
     inner: Inner
@@ -44,11 +47,11 @@ def read_content(what: str, content: Any, called_by_code: set[str]) -> Content:
         return Content([], [], {}, [], True, (), False)
     if isinstance(content, str):
         return Content([{"text": content, "type": "text"}], [bool(content)], {}, [], True, (), True)
-    if type(content) is not list and not isinstance(content, Sequence):
+    if type(content) is not list and not isinstance(content, Sequence | Iterator):
         raise InvalidInput(f"{what}: expected a string or a list of content blocks, got {content!r:.200}")
     blocks: list[dict[str, Any]] = []
     markable: list[bool] = []
-    ttls: dict[int, Ttl] = {}
+    ttls: dict[int, Wish] = {}
     images: list[int] = []
     plain, flat = True, True
     inner: list[tuple[int, str]] = []
@@ -60,7 +63,7 @@ def read_content(what: str, content: Any, called_by_code: set[str]) -> Content:
             markable.append(text != "" and not text.isspace())
             continue
         given = {"type": "text", "text": block} if isinstance(block, str) else block
-        if type(given) is not dict and not isinstance(given, Mapping):
+        if type(given) is not dict and not isinstance(given, Mapping) and (given := fields_of(block)) is None:
             raise InvalidInput(f"{what}: expected content blocks as dicts, got {block!r:.200}")
         clean, ttl = _without_mark(given)
         if ttl is not None:
@@ -101,7 +104,7 @@ class Piece:
     tokens: int
     markable: bool
     bare: bool = False
-    ttl: Ttl | None = None
+    ttl: Wish | None = None
 
 
 class Reader:
@@ -138,7 +141,7 @@ class Reader:
             return tokens_of_many(blocks)
         return [block_tokens(block, self._count) for block in blocks]
 
-    def _piece(self, content: dict[str, Any], ttl: Ttl | None, *, markable: bool, bare: bool = False) -> Piece:
+    def _piece(self, content: dict[str, Any], ttl: Wish | None, *, markable: bool, bare: bool = False) -> Piece:
         digest = hashlib.sha256(rendered(content)).digest()
         return Piece(content, digest, block_tokens(content, self._count), markable, bare, ttl)
 
@@ -151,7 +154,7 @@ def rendered(content: Any) -> bytes:
 def canonical(value: Any) -> Any:
     """A deep copy with the keys of every dict sorted. InvalidInput for what JSON cannot carry."""
     kind = type(value)
-    if kind is str or kind is int or kind is bool or value is None:
+    if kind is str or kind is bool or value is None or (kind is int and -_LONGEST < value < _LONGEST):
         return value
     if kind is dict or isinstance(value, Mapping):
         for key in value:
@@ -160,11 +163,36 @@ def canonical(value: Any) -> Any:
         return {key: item if type(item := value[key]) is str else canonical(item) for key in sorted(value)}
     if isinstance(value, list | tuple):
         return [canonical(item) for item in value]
-    if isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
+    if isinstance(value, str) or (isinstance(value, float) and math.isfinite(value)):
         return value
+    if isinstance(value, int):
+        if -_LONGEST < value < _LONGEST:
+            return value
+        raise InvalidInput("request: expected numbers of at most 4000 digits; make a string of it")
+    if isinstance(value, date):  # a datetime is one too; as the SDK writes them
+        return value.isoformat()
+    fields = fields_of(value)
+    if fields is not None:
+        return canonical(fields)
     raise InvalidInput(
         f"request: expected values that JSON can carry, got {type(value).__name__} {value!r:.100}; convert it first"
     )
+
+
+_LONGEST = 10**4000
+"""Python writes no number of more than 4300 digits."""
+
+
+def fields_of(value: Any) -> dict[str, Any] | None:
+    """The fields of a pydantic object as the SDK would send them; None for anything else.
+
+    Callers append ``response.content`` to their messages as it came, and that is a list of such objects.
+    """
+    if isinstance(value, type) or not hasattr(value, "model_dump"):
+        return None
+    left_out = getattr(value, "__api_exclude__", None)
+    fields: dict[str, Any] = value.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude=left_out)
+    return fields
 
 
 def copied(content: Any) -> Any:
@@ -179,45 +207,60 @@ def copied(content: Any) -> Any:
     return [copied(item) for item in content] if kind is list else content
 
 
-def ttl_of(mark: Any) -> Ttl | None:
-    """The lifetime that a ``cache_control`` value asks for; None for one that the provider would refuse."""
-    if not isinstance(mark, Mapping) or mark.get("type") != "ephemeral":
+def ttl_of(mark: Any) -> Wish | None:
+    """The lifetime that a ``cache_control`` value asks for; None is no breakpoint."""
+    if mark is None:
         return None
+    if not isinstance(mark, Mapping) or mark.get("type") != "ephemeral":
+        return "?"
     ttl = mark.get("ttl") or "5m"
-    return "5m" if ttl == "5m" else "1h" if ttl == "1h" else None
+    return "5m" if ttl == "5m" else "1h" if ttl == "1h" else "?"
 
 
-def _without_mark(block: Mapping[str, Any]) -> tuple[dict[str, Any], Ttl | None]:
+def _without_mark(block: Mapping[str, Any]) -> tuple[dict[str, Any], Wish | None]:
     """The block's canonical copy without breakpoints, and the caller's; one inside a tool's result counts for the whole."""
     plain: dict[str, Any] = canonical(block)
-    ttl = ttl_of(plain.pop("cache_control")) if "cache_control" in plain else None
-    for name in ("content", "citations"):
-        parts = plain.get(name)
-        if type(parts) is list:
-            for part in parts:
-                if type(part) is dict and "cache_control" in part:
-                    inner = ttl_of(part.pop("cache_control"))
-                    ttl = ttl or (inner if name == "content" else None)
-    return plain, ttl
+    return plain, _taken_out(plain)
+
+
+_NESTS = ("content", "source", "tool", "definition", "citations")
+"""Where a block holds others. What is in a tool's input is the caller's own, whatever it is called."""
+
+
+def _taken_out(block: dict[str, Any]) -> Wish | None:
+    """Take every breakpoint out of our own copy of a block; what the first of them asked for. None counts on a citation."""
+    wish = ttl_of(block.pop("cache_control")) if "cache_control" in block else None
+    for name in _NESTS:
+        parts = block.get(name)
+        for part in parts if type(parts) is list else [parts] if type(parts) is dict else ():
+            if type(part) is dict:
+                inner = _taken_out(part)
+                wish = wish or (inner if name != "citations" else None)
+    return wish
 
 
 def _is_markable(block: Mapping[str, Any], called_by_code: set[str]) -> bool:
     kind = block.get("type")
     if kind == "text":
         return bool(str(block.get("text") or "").strip())
-    if kind in ("tool_use", "server_tool_use") and _by_code(block.get("caller")):
-        called_by_code.add(str(block.get("id")))
+    if _by_code(block.get("caller")):
+        if "id" in block:
+            called_by_code.add(str(block["id"]))
         return False
-    if kind == "tool_result" and str(block.get("tool_use_id")) in called_by_code:
+    if called_by_code and "tool_use_id" in block and str(block["tool_use_id"]) in called_by_code:
         return False
     return isinstance(kind, str) and kind in MARKABLE_KINDS
 
 
 def _holds_image(block: Mapping[str, Any]) -> bool:
-    parts = block.get("content")
-    return block.get("type") == "image" or (
-        isinstance(parts, list) and any(isinstance(part, dict) and part.get("type") == "image" for part in parts)
-    )
+    if block.get("type") == "image":
+        return True
+    for name in ("content", "source"):
+        parts = block.get(name)
+        for part in parts if type(parts) is list else [parts] if type(parts) is dict else ():
+            if type(part) is dict and _holds_image(part):
+                return True
+    return False
 
 
 def _by_code(caller: Any) -> bool:
@@ -237,4 +280,6 @@ def _by_name(stretch: list[Piece]) -> list[Piece]:
 
 
 def _name(tool: Mapping[str, Any]) -> str:
-    return str(tool.get("name") or tool.get("mcp_server_name") or tool.get("type") or "")
+    function = tool.get("function")  # OpenAI's shape
+    named = function if isinstance(function, Mapping) else tool
+    return str(named.get("name") or tool.get("mcp_server_name") or tool.get("type") or "")

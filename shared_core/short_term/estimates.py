@@ -46,11 +46,15 @@ def block_tokens(block: Any, count: Callable[[str], int]) -> int:
         return count(str(block.get("text", "")))
     if kind == "image":
         return IMAGE_TOKENS
-    source = block.get("source")
-    if kind == "document" and isinstance(source, Mapping) and source.get("type") in ("base64", "url", "file"):
-        return DOCUMENT_TOKENS
+    source, content = block.get("source"), block.get("content")
+    if kind == "document" and isinstance(source, Mapping):
+        if source.get("type") in ("base64", "url", "file"):
+            return DOCUMENT_TOKENS
+        if isinstance(source.get("content"), list):
+            return 8 + sum(block_tokens(part, count) for part in source["content"])
+    if kind == "web_fetch_tool_result" and isinstance(content, Mapping):  # it holds a document, often in binary form
+        return 8 + count(str(content.get("url", ""))) + block_tokens(content.get("content"), count)
     if kind == "tool_result":
-        content = block.get("content")
         if isinstance(content, list):
             return 8 + sum(block_tokens(part, count) for part in content)
         return 8 + count(str(content or ""))

@@ -1,19 +1,21 @@
 """Why a prompt was not found in the cache: the first byte that differs from the previous request, and what is volatile.
 
 Pure functions of two requests. Bytes are counted over the canonical prompt: tools, system, messages, each
-block as JSON with sorted keys and without breakpoints.
+block as JSON with sorted keys and without breakpoints. What a tool is asked and how it is defined counts in the order
+of its keys as well: the provider reads it as it was sent.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from shared_core.errors import InvalidInput
 from shared_core.messages import is_system
-from shared_core.short_term.blocks import canonical, read_content, rendered
+from shared_core.short_term.blocks import canonical, fields_of, read_content, rendered
 from shared_core.short_term.plan import Plan
 from shared_core.short_term.rules import SETTING_LEVELS, Level
 
@@ -39,8 +41,8 @@ _CHANGING: Final = (
 class Explanation:
     """What differs and what it costs.
 
-    ``byte``: offset of the first difference in the canonical prompt, None if the request only grew (or nothing was
-    compared). ``level``: the first level that is lost ("model", "tools", "system", "messages"), None if none is.
+    ``byte``: offset of the first difference in the canonical prompt, None if there is none in it (the request only grew, or
+    something else changed, or nothing was compared). ``level``: the first level that is lost ("model", "tools", "system", "messages"), None if none is.
     ``path`` names the block or the setting; ``before`` and ``after`` show the text around. ``invalidates``: every level
     lost. ``kept_bytes``: length of the common start. ``warnings``: what is volatile in tools and system.
     """
@@ -73,7 +75,7 @@ def explain(request: Mapping[str, Any] | Plan, previous: Mapping[str, Any] | Pla
     here = list(_blocks(new))
     warnings = list(_lint(here))
     if previous is None:
-        return Explanation(None, None, None, "", "", (), sum(len(data) for *_, data in here), tuple(warnings))
+        return Explanation(None, None, None, "", "", (), sum(len(block.data) for block in here), tuple(warnings))
     old = _request(previous)
     there = list(_blocks(old))
     warnings += _reordered(new, old)
@@ -82,16 +84,19 @@ def explain(request: Mapping[str, Any] | Plan, previous: Mapping[str, Any] | Pla
             None, "model", "model", repr(old.get("model")), repr(new.get("model")), _LEVELS, 0, tuple(warnings)
         )
     offset = 0
-    lost_at = _changed_setting(new, old)
-    for i, (level, path, data) in enumerate(here):
+    lost_at = _changed_setting(new, old) or _changed_pictures(here, there)
+    for i, (level, path, data, keys, _) in enumerate(here):
         if lost_at is not None and _LEVELS.index(level) >= _LEVELS.index(lost_at[0]):
             break
-        if i >= len(there) or there[i][0] != level:
-            if i < len(there) and _LEVELS.index(there[i][0]) > _LEVELS.index(level):
-                return _differs(level, path, offset, there[i][2], data, warnings)
+        if i >= len(there) or there[i].level != level:
+            if i < len(there) and _LEVELS.index(there[i].level) > _LEVELS.index(level):
+                return _differs(level, path, offset, there[i].data, data, warnings)
             break
-        if there[i][2] != data:
-            return _differs(level, path, offset, there[i][2], data, warnings)
+        if there[i].data != data:
+            return _differs(level, path, offset, there[i].data, data, warnings)
+        if there[i].keys != keys:
+            told = f"{path}: the same keys came in another order; sort them (a plan does)"
+            return Explanation(None, level, path, there[i].keys, keys, _from(level), offset, (*warnings, told))
         offset += len(data)
     else:
         i = len(here)
@@ -100,13 +105,10 @@ def explain(request: Mapping[str, Any] | Plan, previous: Mapping[str, Any] | Pla
         ):  # the request was cut: the prefix is whole, nothing that is there is lost
             return Explanation(None, None, None, "", "", (), offset, tuple(warnings))
     if lost_at is not None:
-        level, name = lost_at
-        return Explanation(
-            None, level, name, repr(old.get(name)), repr(new.get(name)), _from(level), offset, tuple(warnings)
-        )
+        level, name, before, after = lost_at
+        return Explanation(None, level, name, before, after, _from(level), offset, tuple(warnings))
     if i < len(there):  # an earlier level ended sooner than it did before
-        level, path, data = there[i]
-        return _differs(level, path, offset, data, here[i][2], warnings)
+        return _differs(there[i].level, there[i].path, offset, there[i].data, here[i].data, warnings)
     return Explanation(None, None, None, "", "", (), offset, tuple(warnings))
 
 
@@ -115,24 +117,50 @@ def _request(given: Mapping[str, Any] | Plan) -> Mapping[str, Any]:
         return given.request
     if not isinstance(given, Mapping) or not isinstance(given.get("messages"), list | tuple):
         raise InvalidInput(f"request: expected a plan or a dict with 'messages', got {given!r:.200}")
+    for name in ("tools", "messages"):
+        listed = given.get(name) or ()
+        if not isinstance(listed, list | tuple) or not all(isinstance(one, Mapping) for one in listed):
+            raise InvalidInput(f"{name}: expected a list of dicts as in the Messages API, got {listed!r:.200}")
     return given
 
 
-def _blocks(request: Mapping[str, Any]) -> Iterator[tuple[Level, str, bytes]]:
-    """Every block: its level, its path, its canonical bytes; a message's role belongs to each of its blocks."""
+class _Block(NamedTuple):
+    """A block with its canonical bytes; a message's role belongs to each of its blocks. ``keys``: what counts in its own order."""
+
+    level: Level
+    path: str
+    data: bytes
+    keys: str = ""
+    picture: bool = False
+
+
+def _blocks(request: Mapping[str, Any]) -> Iterator[_Block]:
     for i, tool in enumerate(request.get("tools") or ()):
-        name = tool.get("name") if isinstance(tool, Mapping) else None
-        yield "tools", f"tools[{i}]" + (f" ({name})" if name else ""), rendered(_unmarked(canonical(tool)))
+        name = tool.get("name")
+        path = f"tools[{i}]" + (f" ({name})" if name else "")
+        yield _Block("tools", path, rendered(_unmarked(canonical(tool))), _keys(tool))
     called: set[str] = set()
     for i, block in enumerate(read_content("system", request.get("system"), called).blocks):
-        yield "system", f"system[{i}]", rendered(block)
+        yield _Block("system", f"system[{i}]", rendered(block))
     leading = True
     for i, message in enumerate(request["messages"]):
         leading = leading and is_system(message)
         level: Level = "system" if leading else "messages"
-        for j, block in enumerate(read_content("messages", message.get("content"), called).blocks):
+        said = message.get("content")
+        said = list(said) if isinstance(said, Iterator) else said
+        content = read_content("messages", said, called)
+        for j, block in enumerate(content.blocks):
             role = "" if leading else str(message.get("role"))
-            yield level, f"messages[{i}].content[{j}]", (role + ":").encode() * bool(role) + rendered(block)
+            data = f"{role}:".encode("utf-8", "surrogatepass") * bool(role) + rendered(block)
+            keys = "" if content.bare else _keys(said[j])
+            yield _Block(level, f"messages[{i}].content[{j}]", data, keys, j in content.images)
+
+
+def _keys(given: Any) -> str:
+    """What a tool is asked, or how it is defined, in the order of its keys as it was sent; "" if there is no such thing."""
+    block = given if isinstance(given, Mapping) else fields_of(given) or {}
+    held = [block[name] for name in ("input", "input_schema") if name in block]
+    return json.dumps(held, ensure_ascii=False, default=repr) if held else ""
 
 
 def _differs(level: Level, path: str, offset: int, old: bytes, new: bytes, warnings: list[str]) -> Explanation:
@@ -161,8 +189,8 @@ def _volatile(old: bytes, new: bytes, at: int) -> str | None:
     return None
 
 
-def _lint(blocks: list[tuple[Level, str, bytes]]) -> Iterator[str]:
-    for level, path, data in blocks:
+def _lint(blocks: list[_Block]) -> Iterator[str]:
+    for level, path, data, *_ in blocks:
         if level == "messages":
             continue
         text = data.decode("utf-8", "replace")
@@ -182,10 +210,22 @@ def _reordered(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[str]:
     return []
 
 
-def _changed_setting(new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[Level, str] | None:
-    """The earliest level that a changed request setting invalidates, and the setting."""
-    changed = [(level, name) for name, level in SETTING_LEVELS.items() if new.get(name) != old.get(name)]
-    return min(changed, key=lambda pair: _LEVELS.index(pair[0]), default=None)
+def _changed_setting(new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[Level, str, str, str] | None:
+    """The earliest level that a changed request setting invalidates, the setting, and what it was and is."""
+    changed = [
+        (level, name, repr(old.get(name)), repr(new.get(name)))
+        for name, level in SETTING_LEVELS.items()
+        if rendered(canonical(new.get(name))) != rendered(canonical(old.get(name)))
+    ]
+    return min(changed, key=lambda one: _LEVELS.index(one[0]), default=None)
+
+
+def _changed_pictures(new: list[_Block], old: list[_Block]) -> tuple[Level, str, str, str] | None:
+    """The first picture in a prompt, and the last to leave it, invalidate the messages wherever it stands."""
+    had, has = (any(block.picture for block in blocks) for blocks in (old, new))
+    if had == has or not any(block.level == "messages" for block in old):
+        return None
+    return "messages", "pictures", "some" if had else "none", "some" if has else "none"
 
 
 def _from(level: Level) -> tuple[Level, ...]:

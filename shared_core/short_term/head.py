@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from shared_core.short_term.blocks import Piece, canonical, rendered
-from shared_core.short_term.rules import Ttl, level_settings
+from shared_core.short_term.blocks import Piece, Wish, canonical, rendered
+from shared_core.short_term.rules import level_settings
 from shared_core.short_term.survival import Role
 
 
@@ -30,7 +30,7 @@ class Head:
     digests: Mapping[int, tuple[Role, bytes]]
     message_seed: bytes
     blocks: int
-    callers: tuple[tuple[int, Ttl], ...]
+    callers: tuple[tuple[int, Wish], ...]
 
     def piece(self, block: int) -> Piece:
         """The block with this number, tools first."""

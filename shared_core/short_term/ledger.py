@@ -1,8 +1,8 @@
 """What the provider billed against what caching was expected to save. Counts only; no prices of its own.
 
 Providers count differently. Anthropic and Bedrock: ``input_tokens`` are those *after* the last breakpoint, reads
-and writes come on top. OpenAI and Gemini: the input count *includes* what was read (and written). ``tokens_of``
-makes one thing of all: read, written per lifetime, not cached.
+and writes come on top. OpenAI, Gemini and LangChain: the input count *includes* what was read (and written).
+``tokens_of`` makes one thing of all: read, written per lifetime, not cached.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from shared_core.errors import InvalidInput
 from shared_core.short_term.plan import Plan
 from shared_core.short_term.rules import ModelRules
 
-_SMOOTHING = 0.2
+_FADE = 0.8
+"""What a bill still says of the estimates after the next one; a long prompt says more than a short one."""
+_RATIOS = (0.25, 4.0)
+"""How far a bill may correct the estimates: beyond is no tokenizer but a picture, a file, or several prompts in one bill."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,32 +47,61 @@ class Tokens:
 def tokens_of(usage: Any, plan: Plan | None = None) -> Tokens:
     """The tokens of a response's usage, an object or a dict as any of the providers sends it; InvalidInput otherwise.
 
-    Some usages (streams, through some frameworks) tell what was written without telling for how long. Then the breakpoints
-    of the ``plan`` do; without a plan it counts as five minutes.
+    A whole response is taken for the usage in it. Some usages (streams, through some frameworks) tell what was written
+    without telling for how long. Then the breakpoints of the ``plan`` do; without a plan it counts as five minutes.
     """
     read = _Reader(usage)
+    for name in ("usage", "usage_metadata", "usageMetadata"):
+        if read.has(name):
+            return tokens_of(read.get(name), plan)
     if read.has("prompt_tokens") or read.has("input_tokens_details"):  # OpenAI: chat completions, responses
         details = _Reader(read.get("prompt_tokens_details") or read.get("input_tokens_details"))
         hit, written = details.count("cached_tokens"), details.count("cache_write_tokens")
         total = read.count("prompt_tokens") or read.count("input_tokens")
         return Tokens(hit, written, 0, max(total - hit - written, 0))
-    if read.has("prompt_token_count"):  # Gemini
-        hit = read.count("cached_content_token_count")
-        return Tokens(hit, 0, 0, max(read.count("prompt_token_count") - hit, 0))
+    for whole, cached in _GEMINI:
+        if read.has(whole):
+            hit = read.count(cached)
+            return Tokens(hit, 0, 0, max(read.count(whole) - hit, 0))
     if read.has("inputTokens"):  # Bedrock Converse
         written = read.count("cacheWriteInputTokens")
         lifetimes = [_Reader(item) for item in read.get("cacheDetails") or ()]
         hour = min(sum(item.count("inputTokens") for item in lifetimes if item.get("ttl") == "1h"), written)
         tokens = Tokens(read.count("cacheReadInputTokens"), written - hour, hour, read.count("inputTokens"))
         return tokens if lifetimes or plan is None else _split(tokens, plan)
-    if read.has("input_tokens"):  # Anthropic
-        written = read.count("cache_creation_input_tokens")
-        split = _Reader(read.get("cache_creation"))
-        hour = min(split.count("ephemeral_1h_input_tokens"), written)
-        tokens = Tokens(read.count("cache_read_input_tokens"), written - hour, hour, read.count("input_tokens"))
-        told = split.has("ephemeral_1h_input_tokens") or split.has("ephemeral_5m_input_tokens")
+    if read.has("input_tokens"):
+        tokens, told = _langchain(read) if read.has("input_token_details") else _anthropic(read)
         return tokens if told or plan is None else _split(tokens, plan)
     raise InvalidInput(f"usage: expected the usage of a response, with its count of input tokens, got {usage!r:.200}")
+
+
+_GEMINI = (
+    ("prompt_token_count", "cached_content_token_count"),
+    ("promptTokenCount", "cachedContentTokenCount"),
+    ("total_input_tokens", "total_cached_tokens"),
+)
+"""The input count and what was read of it: the SDK's objects, the JSON, the Interactions API."""
+
+
+def _anthropic(read: _Reader) -> tuple[Tokens, bool]:
+    """Anthropic's usage, and whether it tells for how long was written."""
+    split = _Reader(read.get("cache_creation"))
+    short, hour = split.count("ephemeral_5m_input_tokens"), split.count("ephemeral_1h_input_tokens")
+    written = max(read.count("cache_creation_input_tokens"), short + hour)
+    told = split.has("ephemeral_1h_input_tokens") or split.has("ephemeral_5m_input_tokens")
+    return Tokens(read.count("cache_read_input_tokens"), written - hour, hour, read.count("input_tokens")), told
+
+
+def _langchain(read: _Reader) -> tuple[Tokens, bool]:
+    """LangChain's ``usage_metadata``, and whether it tells for how long was written.
+
+    ``input_tokens`` include what was read and written, and ``cache_creation`` is 0 where the lifetimes are told.
+    """
+    details = _Reader(read.get("input_token_details"))
+    short, hour = details.count("ephemeral_5m_input_tokens"), details.count("ephemeral_1h_input_tokens")
+    written, hit = short + hour or details.count("cache_creation"), details.count("cache_read")
+    rest = max(read.count("input_tokens") - hit - written, 0)
+    return Tokens(hit, written - hour, hour, rest), short + hour > 0
 
 
 def _split(tokens: Tokens, plan: Plan) -> Tokens:
@@ -99,10 +131,12 @@ class Ledger:
         self._sums: Counter[str] = Counter()
         self._dollars: dict[str, float] = {}
         self._models: dict[str, ModelRules] = {}
-        self._ratios: dict[str, float] = {}
+        self._sizes: dict[str, tuple[float, float]] = {}  # tokens billed and estimated, faded
 
     def record(self, usage: Any, plan: Plan) -> None:
         """Add one response. InvalidInput if the usage is of no known provider; nothing is counted then."""
+        if not isinstance(plan, Plan):
+            raise InvalidInput(f"plan: expected what prompts.plan(…) returned for this request, got {plan!r:.200}")
         tokens = tokens_of(usage, plan)
         cost = tokens.cost(plan.rules)
         hit, expected = tokens.read > 0, plan.expected.read > 0
@@ -119,14 +153,17 @@ class Ledger:
                 dollars = plan.rules.usd(amount, prompt_tokens=tokens.total)
                 if dollars is not None:
                     self._dollars[name] = self._dollars.get(name, 0.0) + dollars
-            if plan.expected.total and tokens.total:
-                before = self._ratios.get(plan.model, 1.0)
-                seen = before * tokens.total / plan.expected.total
-                self._ratios[plan.model] = seen if before == 1.0 else before + _SMOOTHING * (seen - before)
+            estimated = plan.parts.estimated
+            if estimated and tokens.total:
+                billed, counted = self._sizes.get(plan.model, (0.0, 0.0))
+                least, most = _RATIOS
+                seen = min(max(tokens.total, least * estimated), most * estimated)
+                self._sizes[plan.model] = (billed * _FADE + seen, counted * _FADE + estimated)
 
     def ratio(self, model: str) -> float:
         """Billed tokens over estimated ones for this model; 1.0 until something was recorded."""
-        return self._ratios.get(model, 1.0)
+        billed, estimated = self._sizes.get(model, (1.0, 1.0))
+        return billed / estimated
 
     def stats(self) -> dict[str, Any]:
         """Plain numbers. Costs in base input tokens: ``cost``, ``without_caching``, ``saved`` and its share.

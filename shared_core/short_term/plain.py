@@ -8,7 +8,7 @@ from typing import Any
 
 from shared_core.errors import InvalidInput
 from shared_core.messages import Message
-from shared_core.short_term.blocks import Reader, canonical, copied, read_content
+from shared_core.short_term.blocks import Reader, canonical, copied, fields_of, read_content
 from shared_core.short_term.plan import Expected, Parts, Plan
 from shared_core.short_term.rules import ModelRules, is_anthropic
 from shared_core.short_term.tape import is_openai
@@ -40,12 +40,13 @@ def plain_plan(
         messages = [{"role": "system", "content": system}, *messages]
         system = None
     for message in messages:
-        if not isinstance(message, Mapping):
+        said = message if isinstance(message, Mapping) else fields_of(message)
+        if said is None:
             raise InvalidInput(f"messages: expected dicts with 'role' and 'content', got {message!r:.200}")
-        given = message.get("content")
+        given = said.get("content")
         content = read_content("messages", given, called)
-        wire = canonical({key: value for key, value in message.items() if key not in ("content", "cache_control")})
-        if "content" in message:
+        wire = canonical({key: value for key, value in said.items() if key not in ("content", "cache_control")})
+        if "content" in said:
             wire["content"] = given if content.bare or given is None else content.blocks
         wires.append(wire)
         sizes += reader.tokens(content.blocks)

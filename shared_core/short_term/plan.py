@@ -81,6 +81,11 @@ class Parts:
     blocks: int
     tools_given: bool
 
+    @property
+    def estimated(self) -> int:
+        """The tokens of the whole prompt as estimated, before earlier usage corrected them."""
+        return sum(piece.tokens for piece in (*self.tools, *self.system)) + self.tokens[self.blocks]
+
     def sizes(self) -> list[tuple[Level, int]]:
         """Every block of the prompt in order: its level and its tokens."""
         return [

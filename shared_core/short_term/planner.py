@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from shared_core import arguments
 from shared_core.errors import InvalidInput
@@ -18,7 +18,7 @@ from shared_core.messages import Message, is_system, text_of
 from shared_core.settings import Settings
 from shared_core.short_term.blocks import Reader, copied
 from shared_core.short_term.choice import bill
-from shared_core.short_term.conversation import Conversation, Shared
+from shared_core.short_term.conversation import Conversation, Shared, Talks
 from shared_core.short_term.explain import Explanation, explain
 from shared_core.short_term.ledger import Ledger
 from shared_core.short_term.plain import plain_plan
@@ -26,8 +26,7 @@ from shared_core.short_term.plan import Parts, Plan
 from shared_core.short_term.rules import RULES, ModelRules, is_anthropic, is_bedrock, rules_for
 from shared_core.short_term.step import Step
 
-_MOST_CONVERSATIONS = 256
-T = TypeVar("T")
+_MOST_SCOPES = 256
 
 
 class Prompts:
@@ -51,8 +50,8 @@ class Prompts:
         self._scope_of = scope_of
         self._reader = Reader(count_tokens if count_tokens is not None else settings.count_tokens)
         self._lock = threading.Lock()
-        self._shared: OrderedDict[Hashable, Shared] = OrderedDict()
-        self._talks: OrderedDict[Hashable, Conversation] = OrderedDict()
+        self._shared: OrderedDict[tuple[str, str], Shared] = OrderedDict()
+        self._talks = Talks()
 
     def plan(
         self,
@@ -71,7 +70,8 @@ class Prompts:
 
         ``volatile`` is the index of the first content block that changes every turn, counted over all messages
         from 0 (string content is one block). ``session`` names the conversation; without one it is recognised by
-        its first message. Leading system messages join ``system``. Messages in OpenAI shape or another provider's
+        its first message. Several that go by one name (an agent and its sub-agents, branches) are told apart by what they
+        said last. Leading system messages join ``system``. Messages in OpenAI shape or another provider's
         model give a clean request without breakpoints. Raises InvalidInput, ScopeRequired. Nothing of the
         caller's is changed.
         """
@@ -79,9 +79,10 @@ class Prompts:
         chosen = self._scope_of(scope)
         arguments.optional_name("session", session)
         at = self._clock() if now is None else arguments.instant("now", now)
-        if not isinstance(messages, list) and isinstance(messages, str | Mapping):
-            raise InvalidInput(f"messages: expected a list of messages, got {type(messages).__name__}")
-        listed = messages if isinstance(messages, list) else list(messages)
+        listed = _listed("messages: expected a list of messages", messages)
+        tools = None if tools is None else _listed("tools: expected a list of dicts as in the Messages API", tools)
+        if system is not None and not isinstance(system, str):
+            system = _listed("system: expected a string or a list of content blocks", system)
         rules = rules_for(model, self.rules)
 
         def plain() -> Plan:
@@ -95,14 +96,14 @@ class Prompts:
         leading = 0
         while leading < len(listed) and _is_mapping(listed[leading]) and is_system(listed[leading]):
             leading += 1
-        named = session if session is not None else ("first", _opening(listed, leading))
+        said = listed[leading:] if leading else listed
         with self._lock:
-            shared = _recent(self._shared, (chosen, model), Shared)
-            key = (chosen, model, named)
-            talk = _recent(self._talks, key, lambda: Conversation(self._reader, shared.odds))
+            shared = self._in_common(chosen, model)
+            named = session if session is not None else ("first", _opening(said))
+            key, talk = self._talks.find((chosen, model, named), said, lambda: Conversation(self._reader, shared.odds))
             head, led = talk.read_head(tools, system, listed[:leading], settings)
             step = Step(talk, shared, head, key=key, now=at, rules=rules, ratio=self.ledger.ratio(model))
-            step.follow(listed[leading:] if leading else listed)
+            step.follow(said)
             if talk.tape.foreign:
                 return plain()
             step.offer(_depth(volatile, led, len(talk.tape)))
@@ -120,8 +121,21 @@ class Prompts:
                 sent["cache_control"] = {"type": "ephemeral", "ttl": mark.ttl}
         return Plan(model, chosen, session, marks, expected, rules, notes, parts, sent)
 
+    def _in_common(self, scope: str, model: str) -> Shared:
+        """What the conversations of a scope with a model have in common; the least recently used is forgotten."""
+        key = (scope, model)
+        if key not in self._shared:
+            self._shared[key] = Shared()
+            if len(self._shared) > _MOST_SCOPES:
+                self._shared.popitem(last=False)
+        self._shared.move_to_end(key)
+        return self._shared[key]
+
     def record(self, usage: Any, *, plan: Plan) -> None:
-        """Take what the provider billed (the response's ``usage``, an object or a dict of any provider) into the ledger."""
+        """Take what the provider billed into the ledger: the response or its ``usage``, an object or a dict of any provider.
+
+        Each call is one more response. InvalidInput for what is no usage or no plan; nothing is counted then.
+        """
         self.ledger.record(usage, plan)
 
     def explain(
@@ -134,12 +148,9 @@ class Prompts:
         """Forget what the conversations of a scope sent; return how many there were."""
         arguments.scope("scope", scope)
         with self._lock:
-            for key in [key for key in self._shared if isinstance(key, tuple) and key[0] == scope]:
-                del self._shared[key]
-            gone = [key for key in self._talks if isinstance(key, tuple) and key[0] == scope]
-            for key in gone:
-                del self._talks[key]
-        return len(gone)
+            for known in [known for known in self._shared if known[0] == scope]:
+                del self._shared[known]
+            return self._talks.forget(scope)
 
     def stats(self) -> dict[str, Any]:
         """Tokens read, written and not cached, money, hits against what the plans expected, break-even; since opening."""
@@ -164,23 +175,22 @@ class Prompts:
         return self.stats()
 
 
-def _recent(table: OrderedDict[Hashable, T], key: Hashable, make: Callable[[], T]) -> T:
-    """The table's value for the key, made if there is none; the least recently used one leaves a full table."""
-    if key not in table:
-        table[key] = make()
-        if len(table) > _MOST_CONVERSATIONS:
-            table.popitem(last=False)
-    table.move_to_end(key)
-    return table[key]
+def _listed(expected: str, given: Any) -> list[Any]:
+    """The list given, or a list of what another iterable gives, once."""
+    if isinstance(given, list):
+        return given
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise InvalidInput(f"{expected}, got {type(given).__name__} {given!r:.200}")
+    return list(given)
 
 
 def _is_mapping(value: Any) -> bool:
     return type(value) is dict or isinstance(value, Mapping)
 
 
-def _opening(messages: Sequence[Any], leading: int) -> str:
-    """What a conversation without a name is recognised by."""
-    first = messages[leading] if leading < len(messages) else None
+def _opening(messages: Sequence[Any]) -> str:
+    """What a conversation without a name begins with."""
+    first = messages[0] if messages else None
     return text_of(first) if isinstance(first, Mapping) else ""
 
 

@@ -103,7 +103,8 @@ MARKABLE_KINDS: Final = frozenset(
     {
         "text", "image", "document", "tool_use", "tool_result", "search_result", "server_tool_use", "mcp_tool_use",
         "mcp_tool_result", "web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result",
-        "bash_code_execution_tool_result", "text_editor_code_execution_tool_result", "container_upload", "compaction",
+        "bash_code_execution_tool_result", "text_editor_code_execution_tool_result", "tool_search_tool_result",
+        "advisor_tool_result", "tool_addition", "tool_removal", "mid_conv_system", "container_upload", "compaction",
     }
 )  # fmt: skip
 """Kinds of content block that take a breakpoint. Thinking takes none; a kind not named here is left alone."""
@@ -112,8 +113,8 @@ MARKABLE_KINDS: Final = frozenset(
 def rules_for(model: str, table: Mapping[str, ModelRules] = RULES) -> ModelRules:
     """The row of a model: the longest name of the table found in the model's id, else ``UNKNOWN``.
 
-    Dates, regions and clouds around a name do not matter; another version number does: ``claude-fable-5-2``
-    is not ``claude-fable-5``.
+    Dates, regions and clouds around a name do not matter, nor whether a version is written 4-6 or 4.6; another version
+    number does: ``claude-fable-5-2`` is not ``claude-fable-5``.
     """
     name = _row(model, tuple(table))
     return UNKNOWN if name is None else table[name]
@@ -141,11 +142,16 @@ def level_settings(settings: Mapping[str, Any], level: Level) -> dict[str, Any]:
     }
 
 
+_DOT: Final = re.compile(r"(?<=\d)\.(?=\d)")
+
+
 @lru_cache(maxsize=512)
 def _row(model: str, names: tuple[str, ...]) -> str | None:
-    return max((name for name in names if _pattern(name).search(model)), key=len, default=None)
+    written = _DOT.sub("-", model)
+    return max((name for name in names if _pattern(name).search(written)), key=len, default=None)
 
 
 @lru_cache(maxsize=512)
 def _pattern(name: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![0-9a-z]){re.escape(name)}(?![0-9a-z])(?!-\d{{1,2}}(?!\d))")
+    name = re.escape(_DOT.sub("-", name))
+    return re.compile(rf"(?<![0-9a-z]){name}(?![0-9a-z])(?!-\d{{1,2}}(?!\d))", re.IGNORECASE)

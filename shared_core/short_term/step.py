@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from shared_core.messages import Message
-from shared_core.short_term.blocks import ttl_of
+from shared_core.short_term.blocks import Wish, ttl_of
 from shared_core.short_term.choice import Candidate, Choice, Entry, choose, falling, settled
 from shared_core.short_term.conversation import Conversation, Shared
 from shared_core.short_term.head import Head
@@ -26,6 +26,7 @@ _MOST_ENTRIES = 4096
 _MOST_OWN_ENTRIES = 64
 _SMOOTHING = 0.2
 _MOVING = ("tail", "stable", "after")
+_NO_MARK = "its cache_control is not {'type': 'ephemeral'}, with 'ttl' '5m' or '1h' if any"
 
 
 class Step:
@@ -71,6 +72,10 @@ class Step:
         uses.lapse(self._now)
         before, pictures, first = len(tape), bool(tape.images), talk.head is None
         kept = tape.follow(messages)
+        if first and talk.origin is not None and not tape.images and talk.origin.head.identity == self.head.identity:
+            kept, talk.live = talk.origin.depth, talk.origin.live
+            self.shared.divergences.append(("head", kept))
+        talk.origin = None
         if talk.head is not None and talk.head is not self.head:
             old, new = talk.head.digests.values(), set(self.head.digests.values())
             uses.replaced([use for use in old if use not in new])
@@ -84,7 +89,7 @@ class Step:
         for use in self.head.digests.values():
             uses.settle(use, self._now)
             uses.open(use, self._now, {use[0]: 0}, self.shared.odds)
-        talk.head, self._kept = self.head, kept
+        talk.head, self._kept = self.head, -1 if first else kept
         oldest = {ttl: self._now - seconds for ttl, seconds in TTL_SECONDS.items()}
         talk.live = {d: entry for d, entry in talk.live.items() if d <= kept and entry.at >= oldest[entry.ttl]}
         static = self.head.blocks
@@ -132,7 +137,9 @@ class Step:
                 notes.append(f"the caller's 1h breakpoint after block {position} became 5m: an earlier one is 5m")
             self._ask(position, ttl, forced=few, by="automatic" if alone == (position, wanted) else "caller")
         offered = falling([self._candidates[position] for position in sorted(self._candidates)])
-        choice = choose(offered, self.rules, sorted(self._alive, reverse=True), self.tokens)
+        # What was written by an estimate that usage has since lowered below the minimum was not written at all.
+        alive = [p for p in sorted(self._alive, reverse=True) if self.tokens(p) >= self.rules.min_tokens]
+        choice = choose(offered, self.rules, alive, self.tokens)
         marks = tuple(self._breakpoint(candidate, ttl, explicit_only) for candidate, ttl in choice.marked)
         return choice, marks, tuple(notes)
 
@@ -191,11 +198,13 @@ class Step:
 
     def _callers(self, notes: list[str]) -> list[tuple[int, Ttl]]:
         static = self.head.blocks
-        wanted = list(self.head.callers)
+        wanted: list[tuple[int, Wish]] = list(self.head.callers)
         wanted += [(static + block + 1, ttl) for block, ttl in sorted(self.talk.tape.callers.items())]
         kept: list[tuple[int, Ttl]] = []
         for position, ttl in wanted:
-            if not self._markable(position):
+            if ttl == "?":
+                notes.append(f"the caller's breakpoint after block {position} was left out: {_NO_MARK}")
+            elif not self._markable(position):
                 notes.append(
                     f"the caller's breakpoint after block {position} was left out: the provider refuses it there"
                 )
@@ -209,8 +218,10 @@ class Step:
         return kept
 
     def _automatic(self, given: Any, callers: Sequence[tuple[int, Ttl]], notes: list[str]) -> tuple[int, Ttl] | None:
-        ttl = None if given is None else ttl_of(given)
-        if ttl is None:
+        ttl = ttl_of(given)
+        if ttl == "?":
+            notes.append(f"the automatic breakpoint was left out: {_NO_MARK}")
+        if ttl is None or ttl == "?":
             return None
         position = next((p for p in range(self.blocks, 0, -1) if self._markable(p)), 0)
         if self.tokens(position) < self.rules.min_tokens:

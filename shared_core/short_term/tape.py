@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 from shared_core.errors import InvalidInput
 from shared_core.messages import Message
-from shared_core.short_term.blocks import Content, Inner, Reader, canonical, is_flat, read_content
+from shared_core.short_term.blocks import Content, Inner, Reader, Wish, canonical, fields_of, is_flat, read_content
 from shared_core.short_term.estimates import written
-from shared_core.short_term.rules import Ttl
 
 
 class Spoken(NamedTuple):
@@ -49,7 +48,7 @@ class Tape:
         self.ends: list[int] = []
         self.tokens: list[int] = [0]
         self.markable: list[bool] = []
-        self.callers: dict[int, Ttl] = {}
+        self.callers: dict[int, Wish] = {}
         self.images: list[int] = []
         self.foreign: list[int] = []
 
@@ -68,6 +67,33 @@ class Tape:
                     return self._go_on(messages, i, fresh, same)
                 self._put(i, messages[i], fresh)  # only a breakpoint of the caller moved
         return self._go_on(messages, n, None, 0)
+
+    def shared_with(self, messages: list[Message]) -> int:
+        """How many messages a request may have in common with the last one: all, all but the last, or half; 0 for less.
+
+        Looked at are the last two of them, a question and its answer, and of these the first block: others may be
+        recalled anew in every turn.
+        """
+        n = len(self._raw)
+        for k in (n, n - 1, (n + 1) // 2):
+            if 0 < k <= len(messages) and all(self._begins_alike(i, messages[i]) for i in range(max(k - 2, 0), k)):
+                return k
+        return 0
+
+    def _begins_alike(self, i: int, message: Any) -> bool:
+        if self._raw[i] == message:
+            return True
+        content = message.get("content") if isinstance(message, Mapping) else None
+        if not content or not isinstance(content, Sequence) or message.get("role") != self.wires[i].get("role"):
+            return False
+        begins = content if isinstance(content, str) else content[:1]
+        return read_content("messages", begins, set()).blocks == blocks_of(self.wires[i])[:1]
+
+    def common_with(self, messages: list[Message]) -> int:
+        """How many blocks of whole messages a request has in common with the last one, from the start."""
+        n = min(len(self._raw), len(messages))
+        same = next(compress(range(n), map(ne, self._raw, messages)), n)
+        return self.ends[same - 1] if same else 0
 
     def place(self, block: int) -> tuple[int, int]:
         """The message a block belongs to, and its place in it."""
@@ -129,6 +155,8 @@ class Tape:
 
 def read_message(message: Any, called_by_code: set[str]) -> Spoken:
     """A message taken apart; ``called_by_code`` as in ``read_content``."""
+    if type(message) is not dict and not isinstance(message, Mapping):
+        message = fields_of(message) or message
     known = type(message) is dict or isinstance(message, Mapping)
     if not known or not isinstance(role := message.get("role"), str):
         raise InvalidInput(f"messages: expected dicts with 'role' and 'content', got {message!r:.200}")
@@ -141,8 +169,8 @@ def read_message(message: Any, called_by_code: set[str]) -> Spoken:
         wire = canonical({key: value for key, value in message.items() if key != "content"})
         plain = content.plain and all(type(value) is str for value in wire.values())
         inner = content.inner if is_flat(wire) else None
-    if given is not None:
-        wire["content"] = content.blocks[0]["text"] if content.bare else content.blocks
+    if "content" in message:
+        wire["content"] = content.blocks[0]["text"] if content.bare else None if given is None else content.blocks
     return Spoken(wire, content, plain, inner)
 
 
@@ -215,4 +243,12 @@ def exact(value: Any) -> Any:
         return {key: exact(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [exact(item) for item in value]
-    return _Exactly(value) if isinstance(value, int | float) else value
+    if isinstance(value, int | float):
+        return _Exactly(value)
+    if hasattr(value, "model_dump") and not isinstance(value, type):  # pydantic: compared in C, field by field
+        kept = value.model_copy()
+        for name, field in kept.__dict__.items():
+            kept.__dict__[name] = exact(field)
+        object.__setattr__(kept, "__pydantic_extra__", exact(kept.__pydantic_extra__))
+        return kept
+    return value

@@ -9,7 +9,7 @@
     bill        A = the hit, read; B = the last one-hour breakpoint after A, (B - A) at the one-hour price; C = the
                 last breakpoint, (C - B) at the five-minute price; the rest at the base price
     refused     a fifth breakpoint, 1h after 5m, a breakpoint where none is allowed, an automatic one that
-                contradicts the last block's or comes on top of four
+                contradicts the last block's, comes on top of four, or goes to the cloud that knows none
 
 Where the documentation is silent: a breakpoint before A costs nothing; its live entry is read too, and
 refreshed; a missing one is written, with no longer lifetime than A's. An entry keeps the lifetime it was written with.
@@ -131,6 +131,8 @@ class PromptCache:
         nested = sum(_nested_marks(plain) for _, plain, _ in blocks)
         automatic = request.get("cache_control")
         if automatic is not None:
+            if "anthropic.claude" in str(request["model"]):
+                raise BadRequest("cache_control: Extra inputs are not permitted")
             ttl = _ttl(automatic)
             last = max((i for i, (_, plain, _) in enumerate(blocks) if _allowed(plain, called_by_code)), default=None)
             there = dict(marks).get(last) if last is not None else None
@@ -229,9 +231,9 @@ def _allowed(plain: Mapping[str, Any], called_by_code: set[str]) -> bool:
         return False
     caller = plain.get("caller")
     if isinstance(caller, Mapping) and str(caller.get("type", "")).startswith("code_execution"):
-        called_by_code.add(str(plain.get("id")))
+        called_by_code.add(plain.get("id", ""))
         return False
-    return not (kind == "tool_result" and str(plain.get("tool_use_id")) in called_by_code)
+    return plain.get("tool_use_id") not in called_by_code
 
 
 def _ttl(mark: Any) -> str:
@@ -243,19 +245,22 @@ def _ttl(mark: Any) -> str:
     return str(ttl)
 
 
-def _nested_marks(plain: Mapping[str, Any]) -> int:
-    parts = plain.get("content")
-    return (
-        sum(isinstance(part, Mapping) and bool(part.get("cache_control")) for part in parts)
-        if isinstance(parts, list)
-        else 0
-    )
+def _nested_marks(value: Any) -> int:
+    """Breakpoints anywhere inside a block; what a tool is asked and how it is defined are the caller's own."""
+    if isinstance(value, list):
+        return sum(map(_nested_marks, value))
+    if not isinstance(value, Mapping):
+        return 0
+    inner = sum(_nested_marks(part) for name, part in value.items() if name not in ("input", "input_schema"))
+    return inner + bool(value.get("cache_control"))
 
 
-def _is_picture(plain: Mapping[str, Any]) -> bool:
-    parts = plain.get("content")
-    return plain.get("type") == "image" or (
-        isinstance(parts, list) and any(_is_picture(p) for p in parts if isinstance(p, Mapping))
+def _is_picture(plain: Any) -> bool:
+    """Whether it is a picture or holds one, in a result or a document."""
+    if isinstance(plain, list):
+        return any(map(_is_picture, plain))
+    return isinstance(plain, Mapping) and (
+        plain.get("type") == "image" or _is_picture(plain.get("content")) or _is_picture(plain.get("source"))
     )
 
 

@@ -33,9 +33,13 @@ _WORDS = [
     "nectar",
 ]
 
+_PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
+
 
 def conversation(rng: random.Random, requests: int = 4) -> Iterator[dict[str, Any]]:
-    """The arguments of ``plan`` for each request of one conversation that grows, is edited, cut, and changes its tools."""
+    """The arguments of ``plan`` for each request of one conversation that grows, is edited (in place too), cut, and changes
+    its tools.
+    """
     model = rng.choice(MODELS)
     tools = [_tool(rng, i) for i in range(rng.randint(0, 6))]
     system: Any = rng.choice([None, _text(rng), [_block(rng, _text(rng)) for _ in range(rng.randint(1, 5))]])
@@ -50,6 +54,8 @@ def conversation(rng: random.Random, requests: int = 4) -> Iterator[dict[str, An
             tools = [*tools, _tool(rng, 10 + number)]
         if rng.random() < 0.1:
             messages[rng.randrange(len(messages))] = _said(rng)
+        if rng.random() < 0.1:
+            messages[rng.randrange(len(messages))]["content"] = rng.choice(["[cleared]", _text(rng, 20)])
         request: dict[str, Any] = {"model": model, "messages": messages, "max_tokens": 100}
         if tools:
             request["tools"] = tools
@@ -96,16 +102,53 @@ def _said(rng: random.Random) -> dict[str, Any]:
     if rng.random() < 0.3:
         return {"role": "user", "content": _text(rng)}
     blocks = [_block(rng, _text(rng)) for _ in range(rng.randint(1, 3))]
+    if rng.random() < 0.3:
+        blocks += _rare(rng)
     if rng.random() < 0.1:
         blocks.append(_block(rng, "  "))
     if rng.random() < 0.1:
-        picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
-        blocks.append(_maybe_marked(rng, picture))
+        blocks.append(_maybe_marked(rng, _PICTURE))
     return {"role": "user", "content": blocks}
 
 
 def _result(rng: random.Random) -> Any:
-    return rng.choice([_text(rng), [_block(rng, _text(rng, 20)), _block(rng, "end")]])
+    return rng.choice([_text(rng), [_block(rng, _text(rng, 20)), _block(rng, "end")], _rare(rng)[:1]])
+
+
+def _rare(rng: random.Random) -> list[dict[str, Any]]:
+    """Blocks that few requests hold: documents, search results, server tools, what has others inside."""
+    inside = [_block(rng, _text(rng, 20)), _block(rng, "end")]
+    document = {"type": "document", "source": {"type": "content", "content": inside}, "citations": {"enabled": True}}
+    fetched = {"type": "web_fetch_result", "url": "u", "content": _maybe_marked(rng, document)}
+    by_code = {"caller": {"type": "code_execution_20260120", "tool_id": "srv"}} if rng.random() < 0.3 else {}
+    id = f"srv{rng.randrange(1000)}"
+    blocks: list[dict[str, Any]] = rng.choice(
+        [
+            [document],
+            [{"type": "document", "source": {"type": "content", "content": [_PICTURE]}}],
+            [{"type": "search_result", "source": "s", "title": "t", "content": inside}],
+            [
+                {"type": "server_tool_use", "id": id, "name": "web_search", "input": {"query": "q"}, **by_code},
+                {"type": "web_search_tool_result", "tool_use_id": id, "content": []},
+            ],
+            [{"type": "web_fetch_tool_result", "tool_use_id": id, "content": fetched, **by_code}],
+            [
+                {"type": "mcp_tool_use", "id": id, "name": "n", "server_name": "s", "input": {}},
+                {"type": "mcp_tool_result", "tool_use_id": id, "content": inside},
+            ],
+            [
+                {
+                    "type": "tool_search_tool_result",
+                    "tool_use_id": id,
+                    "content": {"type": "tool_search_tool_search_result"},
+                }
+            ],
+            [{"type": "container_upload", "file_id": "f"}],
+            [{"type": "compaction", "content": _text(rng)}],
+            [{"type": "of_tomorrow", "content": inside}],
+        ]
+    )
+    return [_maybe_marked(rng, block) for block in blocks]
 
 
 def _tool(rng: random.Random, i: int) -> dict[str, Any]:

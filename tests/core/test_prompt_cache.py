@@ -51,6 +51,33 @@ def test_one_byte_before_the_breakpoint_loses_the_prefix(cache):
     assert of(cache.send(ask(text(9), text(2, "5m")))) == (0, 0, 200, 0)
 
 
+INSIDE = {"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "tool_result", "tool_use_id": "t", "content": [INSIDE] * 5},
+        {"type": "document", "source": {"type": "content", "content": [INSIDE] * 5}},
+        {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "search_result", "content": [INSIDE] * 5}]},
+    ],
+)
+def test_breakpoints_inside_a_block_count_among_the_four_at_any_depth(cache, block):
+    """Five are refused, four taken, and what a tool is asked is none."""
+    with pytest.raises(BadRequest, match="maximum of 4 blocks"):
+        cache.send(ask(block))
+    cache.send(ask({"type": "tool_result", "tool_use_id": "t", "content": [INSIDE] * 4}))
+    cache.send(ask({"type": "tool_use", "id": "t", "name": "n", "input": {"content": [INSIDE] * 5}}))
+
+
+def test_the_automatic_breakpoint_is_refused_where_the_cloud_knows_none(cache):
+    """The same request with a breakpoint on its block is taken."""
+    automatic = {**ask(text(1), cache_control={"type": "ephemeral"}), "model": "us.anthropic.claude-sonnet-5-v1:0"}
+    with pytest.raises(BadRequest, match="not permitted"):
+        cache.send(automatic)
+    cache.send({**ask(text(1, "5m")), "model": automatic["model"]})
+
+
 def test_the_order_of_keys_counts_inside_a_tool_s_input_and_nowhere_else(cache):
     """The provider knows a block's own fields, but renders an input as it came."""
 

@@ -1,7 +1,11 @@
 """The real SDK against the local endpoint: the same call, planned and recorded, with the bill the rules ask for."""
 
+import http.client
+import json
+import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -9,6 +13,7 @@ from shared_core.errors import InvalidInput, ScopeRequired
 from shared_core.settings import Settings
 from shared_core.short_term import Prompts
 from shared_core.testing import FakeClock
+from shared_core.testing.prompt_cache import PromptCache
 from shared_core.testing.prompt_endpoint import PromptEndpoint
 
 anthropic = pytest.importorskip("anthropic")
@@ -167,6 +172,130 @@ def test_the_provider_s_refusal_reaches_the_caller_as_the_sdk_s_error(sdk):
         sdk.messages.create(model=MODEL, max_tokens=1, messages=[{"role": "user", "content": [block] * 5}])
 
 
+ASKED = {"model": MODEL, "max_tokens": 10, "messages": [{"role": "user", "content": "Hi"}]}
+
+
+def posted(endpoint, body, path="/v1/messages"):
+    """Status and answer of a body as it stands."""
+    connection = http.client.HTTPConnection(endpoint.url.removeprefix("http://"), timeout=10)
+    try:
+        connection.request("POST", path, body)
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"{bad", "not valid JSON"),
+        (b"", "not valid JSON"),
+        (b"\xff\xfe", "not valid JSON"),
+        (b"[" * 100_000, "not valid JSON"),
+        (b"[]", "not a JSON object but list"),
+        ({**ASKED, "messages": []}, "at least one message"),
+        ({"model": MODEL, "max_tokens": 1}, "at least one message"),
+        ({"model": MODEL, "messages": ASKED["messages"]}, "max_tokens: Field required"),
+        ({**ASKED, "messages": "x"}, "malformed request"),
+        ({**ASKED, "messages": [{"content": "x"}]}, "malformed request"),
+        ({**ASKED, "messages": [{"role": "user", "content": [5]}]}, "malformed request"),
+        ({**ASKED, "tools": 5}, "malformed request"),
+        ({**ASKED, "model": None}, "malformed request"),
+        ({**ASKED, "cache_control": 5}, "expected 'ephemeral'"),
+    ],
+)
+def test_a_body_that_is_no_request_is_a_400_and_the_endpoint_goes_on(endpoint, body, says):
+    """Never a dropped connection with a traceback in the log."""
+    status, answer = posted(endpoint, body if isinstance(body, bytes) else json.dumps(body))
+    assert status == 400
+    assert answer["type"] == "error"
+    assert answer["error"]["type"] == "invalid_request_error"
+    assert says in answer["error"]["message"]
+    assert posted(endpoint, json.dumps(ASKED))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"POST /v1/messages HTTP/1.1\r\nHost: x", b"400"),
+        (b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: -1", b"400"),
+        (b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: many", b"400"),
+        (b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked", b"400"),
+        (b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999", b"413"),
+        (b"PUT /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 2", b"404"),
+        (b"GET /v1/models HTTP/1.1\r\nHost: x", b"404"),
+    ],
+)
+def test_what_is_not_read_is_answered_and_the_connection_closed(endpoint, head, status):
+    """No length, no known length, too much, another method."""
+    with socket.create_connection(("127.0.0.1", int(endpoint.url.rpartition(":")[2])), timeout=10) as client:
+        client.sendall(head + b"\r\n\r\n")
+        with client.makefile("rb") as answer:
+            whole = answer.read()  # ends: the connection is closed
+    assert whole.split()[1] == status
+    assert b'{"type": "error"' in whole
+    assert posted(endpoint, json.dumps(ASKED), "/v1/nowhere")[0] == 404
+
+
+def test_a_reply_that_raises_is_a_500(clock):
+    """The test's own function failed: the client is told what it said."""
+
+    def broken(request):
+        raise RuntimeError("no idea")
+
+    with PromptEndpoint(clock=clock, reply=broken) as endpoint:
+        assert posted(endpoint, json.dumps(ASKED)) == (
+            500, {"type": "error", "error": {"type": "api_error", "message": "RuntimeError('no idea')"}}
+        )  # fmt: skip
+
+
+EVERY_KIND = [
+    {"type": "thinking", "thinking": "hm, hm", "signature": "sig"},
+    {"type": "redacted_thinking", "data": "x"},
+    {"type": "server_tool_use", "id": "w", "name": "web_search", "input": {"query": "é"}},
+    {"type": "web_search_tool_result", "tool_use_id": "w", "content": []},
+    {"type": "text", "text": "é\U0001f600"},
+]
+
+
+def test_every_kind_of_block_streams_as_it_is_answered_whole(clock):
+    """Thinking in its own deltas, inputs as JSON, what has neither in one piece."""
+    with (
+        PromptEndpoint(clock=clock, reply=EVERY_KIND) as endpoint,
+        anthropic.Anthropic(base_url=endpoint.url, api_key="none", max_retries=0) as sdk,
+    ):
+        with sdk.messages.stream(**ASKED) as stream:
+            streamed = stream.get_final_message()
+        whole = sdk.messages.create(**ASKED)
+    assert [block.to_dict(exclude_none=True) for block in whole.content] == EVERY_KIND
+    assert [block.to_dict(exclude_none=True) for block in streamed.content] == EVERY_KIND
+
+
+def test_clients_that_leave_in_the_middle_disturb_nobody(clock, memory, capfd):
+    """Twenty streams at once, every other one cut after its first bytes; the others end, and all were billed."""
+    with (
+        PromptEndpoint(clock=clock, reply="word " * 400_000) as endpoint,
+        anthropic.Anthropic(base_url=endpoint.url, api_key="none", max_retries=0) as sdk,
+    ):
+        client = PromptCachedAnthropic(sdk, memory)
+
+        def ask(number):
+            with client.messages.create(**ASKED, session=f"s{number}", stream=True) as stream:
+                for event in stream:
+                    if number % 2:
+                        return event.type
+                return event.type
+
+        with ThreadPoolExecutor(20) as pool:
+            last = list(pool.map(ask, range(20)))
+        assert last == ["message_stop", "message_start"] * 10
+        assert posted(endpoint, json.dumps(ASKED))[0] == 200
+        assert len(endpoint.usages) == 21
+    assert memory.prompts.stats()["requests"] == 20
+    assert capfd.readouterr().err == ""
+
+
 def test_everything_else_is_the_client_s_own(sdk, memory):
     """count_tokens, options and attributes pass through; beta messages are planned too."""
     client = PromptCachedAnthropic(sdk, memory)
@@ -180,6 +309,27 @@ def test_everything_else_is_the_client_s_own(sdk, memory):
         model=MODEL, max_tokens=10, messages=[{"role": "user", "content": "Hi"}]
     )
     assert memory.prompts.stats()["requests"] == 2
+
+
+def test_the_client_is_a_context_manager_and_its_copies_are_planned(endpoint, memory):
+    """``with`` closes the client inside; ``copy`` is ``with_options`` under another name, and both count together."""
+    with PromptCachedAnthropic(
+        anthropic.Anthropic(base_url=endpoint.url, api_key="none", max_retries=0), memory
+    ) as client:
+        client.copy(timeout=5).messages.create(
+            model=MODEL, max_tokens=10, system=SYSTEM, messages=[{"role": "user", "content": "Hi"}]
+        )
+        assert client.with_options(timeout=5).counts is client.counts
+    assert client.is_closed()
+    assert memory.prompts.stats()["requests"] == 1
+
+
+async def test_the_asynchronous_client_is_a_context_manager_too(endpoint, memory):
+    async with PromptCachedAnthropic(
+        anthropic.AsyncAnthropic(base_url=endpoint.url, api_key="none", max_retries=0), memory
+    ) as client:
+        await client.messages.create(model=MODEL, max_tokens=10, messages=[{"role": "user", "content": "Hi"}])
+    assert client.is_closed()
 
 
 HELLO = {"model": MODEL, "max_tokens": 10, "system": SYSTEM, "messages": [{"role": "user", "content": "Hi"}]}
@@ -200,6 +350,44 @@ def test_raw_responses_are_planned_and_recorded(sdk, memory, endpoint):
     assert memory.prompts.stats()["requests"] == 1
     assert marked(endpoint.requests[0]) == 1
     assert "session" not in endpoint.requests[0]
+
+
+def test_responses_asked_of_the_whole_client_are_planned_and_recorded_too(sdk, memory, endpoint):
+    """``client.with_raw_response.messages`` is the same call as ``client.messages.with_raw_response``."""
+    client = PromptCachedAnthropic(sdk, memory)
+    for number, ask in enumerate(
+        (
+            client.with_raw_response.messages,
+            client.with_raw_response.beta.messages,
+            client.beta.messages.with_raw_response,
+        )
+    ):
+        assert ask.create(**HELLO).parse().content[0].text == "Understood."
+        assert memory.prompts.stats()["requests"] == number + 1
+    with client.with_streaming_response.messages.create(**HELLO) as response:
+        assert response.parse().usage.cache_read_input_tokens > 1024
+    assert memory.prompts.stats()["requests"] == 4
+    assert [marked(body) for body in endpoint.requests] == [1] * 4
+
+
+def test_parsed_answers_are_planned_recorded_and_taken_back_as_they_came(clock, memory):
+    """What the SDK parsed out of an answer is not sent back with it."""
+    pydantic = pytest.importorskip("pydantic")
+    shape = pydantic.create_model("Count", count=(int, ...))
+    with (
+        PromptEndpoint(clock=clock, reply='{"count": 3}') as endpoint,
+        anthropic.Anthropic(base_url=endpoint.url, api_key="none", max_retries=0) as sdk,
+    ):
+        client = PromptCachedAnthropic(sdk, memory)
+        first = client.messages.parse(**HELLO, output_format=shape)
+        assert first.parsed_output.count == 3
+        said = [*HELLO["messages"], {"role": "assistant", "content": first.content}, {"role": "user", "content": "So?"}]
+        again = client.beta.messages.parse(**{**HELLO, "messages": said}, output_format=shape)
+        assert again.usage.cache_read_input_tokens > 1024
+        answer = endpoint.requests[1]["messages"][1]["content"]
+        assert [set(block) - {"cache_control"} for block in answer] == [{"type", "text"}]
+    assert memory.prompts.stats()["requests"] == 2
+    assert client.counts == {}
 
 
 def test_a_raw_response_of_events_is_recorded_when_they_pass(sdk, memory):
@@ -259,6 +447,46 @@ async def test_the_asynchronous_client_s_raw_responses_are_planned_and_recorded(
             assert (await response.parse()).usage.cache_read_input_tokens > 1024
         assert memory.prompts.stats()["requests"] == 3
     assert [marked(body) for body in endpoint.requests] == [1, 1, 1]
+
+
+def test_a_request_that_cannot_be_planned_is_sent_as_it_came(sdk, memory, endpoint, tmp_path, caplog):
+    """A picture as a path is the SDK's to read: the answer comes, the log says why nothing was planned."""
+    (tmp_path / "a.png").write_bytes(b"png")
+    source = {"type": "base64", "media_type": "image/png", "data": tmp_path / "a.png"}
+    client = PromptCachedAnthropic(sdk, memory)
+    for messages in ([{"role": "user", "content": [{"type": "image", "source": source}]}] for _ in range(2)):
+        answer = client.messages.create(**{**HELLO, "messages": iter(messages)}, session="s", volatile=0)
+        assert answer.content[0].text == "Understood."
+    assert [body["messages"][0]["content"][0]["source"]["data"] for body in endpoint.requests] == ["cG5n"] * 2
+    assert {"session", "volatile"}.isdisjoint(endpoint.requests[0])
+    assert client.counts == {"plan_failures": 2}
+    assert memory.prompts.stats()["requests"] == 0
+    assert "could not be planned" in caplog.text
+
+
+@pytest.mark.filterwarnings("ignore:Pydantic serializer")
+def test_a_usage_that_cannot_be_recorded_does_not_cost_the_answer(sdk, memory, clock):
+    """A proxy that counts in fractions: create, events, the stream helper, raw responses."""
+
+    class Fractions(PromptCache):
+        def send(self, request, **how):
+            return {**super().send(request, **how), "input_tokens": 0.5}
+
+    with PromptEndpoint(cache=Fractions(clock=clock)) as endpoint, sdk.with_options(base_url=endpoint.url) as other:
+        client = PromptCachedAnthropic(other, memory)
+        assert client.messages.create(**HELLO).content[0].text == "Understood."
+        assert [event.type for event in client.messages.create(**HELLO, stream=True)][-1] == "message_stop"
+        with client.messages.stream(**HELLO) as stream:
+            assert stream.get_final_text() == "Understood."
+        assert client.messages.with_raw_response.create(**HELLO).parse().content[0].text == "Understood."
+    assert client.counts == {"record_failures": 4}
+
+
+def test_a_session_that_is_none_is_refused_before_anything_is_sent(sdk, memory, endpoint):
+    """What is wrong in every call is said in the first."""
+    with pytest.raises(InvalidInput, match="session: expected"):
+        PromptCachedAnthropic(sdk, memory).messages.create(**HELLO, session="")
+    assert endpoint.requests == []
 
 
 async def test_counting_tokens_is_the_client_s_own_in_every_form(endpoint, sdk, memory):

@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 from shared_core.errors import InvalidInput
 from shared_core.settings import Settings
 from shared_core.short_term import Prompts
-from shared_core.short_term.estimates import block_tokens, remembered, sampled_tokens, tokens_of_many
+from shared_core.short_term.blocks import Reader
+from shared_core.short_term.estimates import (
+    DOCUMENT_TOKENS,
+    IMAGE_TOKENS,
+    block_tokens,
+    remembered,
+    sampled_tokens,
+    tokens_of_many,
+)
 from shared_core.testing import FakeClock
 from shared_core.text import estimate_tokens
 
@@ -61,3 +69,31 @@ def test_a_message_that_is_refused_leaves_the_conversation_as_it_was():
     again = prompts.plan(model="claude-sonnet-5", messages=[*talk, {"role": "user", "content": "more"}], session="s")
     assert (first.expected.total, again.expected.read) == (4000, 4000)
     assert len(again.sendable["messages"]) == 3
+
+
+BYTES = "QUJD" * 250_000
+PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": BYTES}}
+FILE = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": BYTES}}
+
+
+@pytest.mark.parametrize(
+    ("block", "tokens"),
+    [
+        (PICTURE, IMAGE_TOKENS),
+        (FILE, DOCUMENT_TOKENS),
+        ({"type": "tool_result", "tool_use_id": "t", "content": [PICTURE, FILE]}, 8 + IMAGE_TOKENS + DOCUMENT_TOKENS),
+        ({"type": "document", "source": {"type": "content", "content": [PICTURE]}}, 8 + IMAGE_TOKENS),
+        (
+            {
+                "type": "web_fetch_tool_result",
+                "tool_use_id": "t",
+                "content": {"type": "web_fetch_result", "content": FILE},
+            },
+            8 + DOCUMENT_TOKENS,
+        ),
+    ],
+)
+def test_what_is_binary_is_not_read_as_text_wherever_it_is(block, tokens):
+    """A megabyte of base64 is one picture or one file: as text it would be three hundred thousand tokens."""
+    assert Reader().tokens([block]) == [tokens]
+    assert Reader().tokens([block] * 30) == [tokens] * 30

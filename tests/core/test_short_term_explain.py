@@ -1,9 +1,18 @@
 """Explanations: the first byte that differs, what is lost with it, and what is volatile where it should not be."""
 
+import copy
+import operator
+import random
+
 import pytest
 
 from shared_core.errors import InvalidInput
+from shared_core.settings import Settings
+from shared_core.short_term import Prompts
 from shared_core.short_term.explain import explain
+from shared_core.testing import FakeClock
+from shared_core.testing.prompt_cache import PromptCache
+from shared_core.testing.prompt_requests import conversation
 
 
 def request(system="Be kind.", tools=(), messages=None, **more):
@@ -87,6 +96,82 @@ def test_keys_order_and_breakpoints_do_not_differ():
     marked = [{"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}]
     found = explain(request(messages=[{"role": "user", "content": marked}]), request())
     assert found.level is None
+
+
+def call(**asked):
+    return [{"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "n", "input": asked}]}]
+
+
+@pytest.mark.parametrize(
+    ("now", "was", "level", "path"),
+    [
+        ({"messages": call(a=1, b=2)}, {"messages": call(b=2, a=1)}, "messages", "messages[0].content[0]"),
+        (
+            {"tools": [{"name": "a", "input_schema": {"type": "object", "properties": {}}}]},
+            {"tools": [{"name": "a", "input_schema": {"properties": {}, "type": "object"}}]},
+            "tools",
+            "tools[0] (a)",
+        ),
+    ],
+)
+def test_keys_of_a_tool_s_input_and_definition_in_another_order_are_named(now, was, level, path):
+    """The provider reads them as they were sent; of a plan they are always in one order."""
+    found = explain(request(**now), request(**was))
+    assert (found.byte, found.level, found.path) == (None, level, path)
+    assert found.warnings == (f"{path}: the same keys came in another order; sort them (a plan does)",)
+    prompts = Prompts(settings=Settings(), clock=FakeClock(), scope_of=lambda _: "ada")
+    plans = [prompts.plan(**request(**one), session="s") for one in (was, now)]
+    assert explain(plans[1], plans[0]).level is None
+
+
+@pytest.mark.parametrize("with_picture_last", [True, False])
+def test_the_first_picture_and_the_last_to_leave_lose_the_messages(with_picture_last):
+    """Wherever they stand; the system is kept."""
+    turns = [{"role": "user", "content": "Hi"}]
+    seen = [*turns, {"role": "user", "content": [{"type": "image", "source": {"type": "file", "file_id": "f"}}]}]
+    old, new = (turns, seen) if with_picture_last else (seen, turns)
+    found = explain(request(messages=new), request(messages=old))
+    assert (found.byte, found.level, found.path, found.invalidates) == (None, "messages", "pictures", ("messages",))
+    assert explain(request(messages=seen), request(messages=seen)).level is None
+
+
+def test_a_setting_is_compared_as_it_is_sent():
+    """The order of its keys is not, one and True are two things."""
+    one, other, third = {"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": True, "b": 2}
+    assert explain(request(output_config=one), request(output_config=other)).level is None
+    assert explain(request(output_config=one), request(output_config=third)).path == "output_config"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_is_said_to_be_lost_is_what_the_simulator_loses(seed):
+    """Of random conversations as they came: something is lost exactly if a prefix that both have is not the same."""
+    cache, prev = PromptCache(clock=FakeClock()), None
+    for given in conversation(random.Random(seed)):
+        asked = copy.deepcopy(without_marks({**given, "volatile": None}))
+        asked["tools"] = [tool for tool in asked.get("tools", []) if "defer_loading" not in tool]
+        if prev is not None:
+            before, after = cache.read(prev).keys, cache.read(asked).keys
+            assert (explain(asked, prev).level is not None) == any(map(operator.ne, before, after))
+        prev = asked
+
+
+def without_marks(value):
+    if isinstance(value, dict):
+        return {name: without_marks(item) for name, item in value.items() if name != "cache_control"}
+    return [without_marks(item) for item in value] if isinstance(value, list) else value
+
+
+def test_half_a_character_is_compared_and_shown_as_far_as_it_can_be():
+    """In a text as in a role: what was cut out of a stream is no reason to fail."""
+    old = {**request(system="a \ud800 b"), "messages": [{"role": "user\ud800", "content": "x"}]}
+    assert explain(old, old).level is None
+    assert explain(request(system="a \ud800 c"), old).path == "system[0]"
+
+
+@pytest.mark.parametrize("more", [{"tools": 5}, {"tools": [5]}, {"messages": [5]}, {"system": 5}])
+def test_a_request_of_the_wrong_shape_is_named(more):
+    with pytest.raises(InvalidInput, match=f"{next(iter(more))}: expected"):
+        explain({**request(), **more})
 
 
 @pytest.mark.parametrize(

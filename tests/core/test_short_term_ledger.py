@@ -1,5 +1,6 @@
 """The ledger: usage as each provider counts it, turned into one count, and money worked by hand."""
 
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -20,6 +21,10 @@ ANTHROPIC = {
 }
 
 
+def langchain(**details):
+    return {"input_tokens": 1350, "output_tokens": 9, "total_tokens": 1359, "input_token_details": details}
+
+
 @pytest.mark.parametrize(
     ("usage", "tokens"),
     [
@@ -36,6 +41,23 @@ ANTHROPIC = {
         ),
         ({"prompt_tokens": 12}, Tokens(uncached=12)),
         ({"prompt_token_count": 1350, "cached_content_token_count": 1000}, Tokens(read=1000, uncached=350)),
+        ({"promptTokenCount": 1350, "cachedContentTokenCount": 1000}, Tokens(read=1000, uncached=350)),
+        ({"total_input_tokens": 1350, "total_cached_tokens": 1000}, Tokens(read=1000, uncached=350)),
+        (
+            {
+                "input_tokens": 50,
+                "cache_creation": {"ephemeral_5m_input_tokens": 100, "ephemeral_1h_input_tokens": 200},
+            },
+            Tokens(written_5m=100, written_1h=200, uncached=50),
+        ),
+        (langchain(cache_read=1000, cache_creation=300), Tokens(read=1000, written_5m=300, uncached=50)),
+        (
+            langchain(cache_read=1000, cache_creation=0, ephemeral_5m_input_tokens=100, ephemeral_1h_input_tokens=200),
+            Tokens(read=1000, written_5m=100, written_1h=200, uncached=50),
+        ),
+        (langchain(), Tokens(uncached=1350)),
+        ({"id": "msg", "usage": ANTHROPIC}, Tokens(read=1000, written_5m=100, written_1h=200, uncached=50)),
+        ({"usage_metadata": langchain(cache_read=1000)}, Tokens(read=1000, uncached=350)),
         (
             {
                 "inputTokens": 50,
@@ -46,10 +68,27 @@ ANTHROPIC = {
             Tokens(read=1000, written_5m=100, written_1h=200, uncached=50),
         ),
     ],
-    ids=["anthropic", "nulls", "no split", "openai chat", "openai responses", "openai plain", "gemini", "bedrock"],
+    ids=[
+        "anthropic",
+        "nulls",
+        "no split",
+        "openai chat",
+        "openai responses",
+        "openai plain",
+        "gemini",
+        "gemini json",
+        "gemini interactions",
+        "split alone",
+        "langchain stream",
+        "langchain",
+        "langchain plain",
+        "response",
+        "message",
+        "bedrock",
+    ],
 )
 def test_what_each_provider_counts_becomes_one_count(usage, tokens):
-    """Anthropic and Bedrock count apart from the cache, OpenAI and Gemini include it; the total is the prompt either way."""
+    """Anthropic and Bedrock count apart from the cache, OpenAI, Gemini and LangChain include it; the total is the prompt either way."""
     assert tokens_of(usage) == tokens
 
 
@@ -128,6 +167,7 @@ HOUR_THEN_MINUTES = ((2000, "1h"), (3800, "5m"))
         (HOUR_THEN_MINUTES, unsplit(0, 3800, 200), Tokens(0, 1800, 2000, 200)),
         (HOUR_THEN_MINUTES, unsplit(0, 7600, 400), Tokens(0, 3600, 4000, 400)),
         (HOUR_THEN_MINUTES, unsplit(1500, 2300, 200), Tokens(1500, 1800, 500, 200)),
+        (HOUR_THEN_MINUTES, {**langchain(cache_creation=3800), "input_tokens": 4000}, Tokens(0, 1800, 2000, 200)),
         (HOUR_THEN_MINUTES, unsplit(3000, 800, 200), Tokens(3000, 800, 0, 200)),
         (((3800, "1h"),), unsplit(1000, 2900, 100), Tokens(1000, 0, 2900, 100)),
         (((3800, "5m"),), unsplit(0, 3800, 200), Tokens(0, 3800, 0, 200)),
@@ -139,7 +179,18 @@ HOUR_THEN_MINUTES = ((2000, "1h"), (3800, "5m"))
             Tokens(0, 1800, 2000, 200),
         ),
     ],
-    ids=["all", "twice as many", "read in the head", "read", "hour", "minutes", "none of ours", "told", "bedrock"],
+    ids=[
+        "all",
+        "twice as many",
+        "read in the head",
+        "langchain",
+        "read",
+        "hour",
+        "minutes",
+        "none of ours",
+        "told",
+        "bedrock",
+    ],
 )
 def test_a_write_whose_lifetime_nobody_told_is_split_by_the_plan(ends, usage, tokens):
     """An hour up to 2 000 of 4 000 estimated tokens, then minutes: of a write up to 3 800, 2 000 are for an hour.
@@ -185,6 +236,60 @@ def test_recorded_usage_corrects_the_estimate_of_tokens(prompts):
     first = planned(prompts)
     prompts.record({"input_tokens": 2 * first.expected.total}, plan=first)
     assert planned(prompts).expected.total == pytest.approx(2 * first.expected.total, rel=0.01)
+
+
+def test_what_is_no_usage_or_no_plan_counts_nothing(prompts):
+    """A request is not its plan; a usage of fractions or below nothing is not money."""
+    plan = planned(prompts)
+    for usage, given in (
+        (ANTHROPIC, None),
+        (ANTHROPIC, plan.request),
+        ({"input_tokens": 0.5}, plan),
+        ({**ANTHROPIC, "cache_read_input_tokens": -1}, plan),
+    ):
+        with pytest.raises(InvalidInput, match="expected"):
+            prompts.record(usage, plan=given)
+    assert prompts.stats()["requests"] == prompts.stats()["without_caching"] == 0
+
+
+def test_many_requests_in_flight_correct_the_estimate_once_and_not_each_other(prompts):
+    """Fifty plans made before the first usage came back, each billed 1.3 times its estimate: the ratio is 1.3."""
+    plans = [planned(prompts) for _ in range(50)]
+    for plan in plans:
+        prompts.record({"input_tokens": round(1.3 * plan.expected.total)}, plan=plan)
+    prompts.record({"input_tokens": round(1.3 * plan.expected.total)}, plan=plan)  # and one of them twice
+    assert prompts.ledger.ratio("claude-sonnet-5") == pytest.approx(1.3, rel=0.001)
+
+
+def test_older_bills_say_less_of_the_estimate_and_short_prompts_too(prompts):
+    """Billed once and twice what was estimated: (0.8 * 1 + 2) / (0.8 + 1) = 1.556. Four times of a few tokens: hardly more."""
+    plan = planned(prompts)
+    for factor in (1, 2):
+        prompts.record({"input_tokens": factor * plan.expected.total}, plan=plan)
+    assert prompts.ledger.ratio("claude-sonnet-5") == pytest.approx(1.556, abs=0.001)
+    short = planned(prompts, text="a few words")
+    prompts.record({"input_tokens": 4 * short.parts.estimated}, plan=short)
+    assert prompts.ledger.ratio("claude-sonnet-5") == pytest.approx(1.556, abs=0.02)
+
+
+@pytest.mark.parametrize(("factor", "ratio"), [(50, 4.0), (0.01, 0.25)])
+def test_a_bill_that_no_tokenizer_explains_corrects_the_estimate_within_bounds(prompts, factor, ratio):
+    """A file of a hundred pages, or the several prompts of a server's tool loop in one usage."""
+    plan = planned(prompts)
+    prompts.record({"input_tokens": round(factor * plan.expected.total)}, plan=plan)
+    assert prompts.ledger.ratio("claude-sonnet-5") == ratio
+
+
+def test_a_usage_is_recorded_from_another_thread_and_for_another_memory_s_plan(prompts):
+    """The plan carries its own rules; a ledger needs no acquaintance with it."""
+    plan = planned(Prompts(settings=Settings(), clock=FakeClock(), scope_of=lambda _: "bob"))
+    threads = [threading.Thread(target=prompts.record, args=(ANTHROPIC,), kwargs={"plan": plan}) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert prompts.stats()["requests"] == 8
+    assert prompts.stats()["without_caching"] == 8 * 1350
 
 
 def test_an_empty_ledger_divides_by_nothing_and_draws_itself(prompts):

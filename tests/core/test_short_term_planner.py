@@ -194,6 +194,18 @@ def test_the_previous_tail_is_kept_as_an_anchor_when_the_new_one_is_too_far(prom
     assert cache.send(second.request)["cache_read_input_tokens"] == written
 
 
+def test_no_anchor_is_set_to_what_was_too_short_to_be_written(prompts):
+    """Taken for 1 300 tokens, billed as 650, which is below the minimum: nothing is there that a breakpoint could find."""
+    first = prompts.plan(model=MODEL, system="word " * 1300, messages=[user("Hi")], session="s")
+    assert first.breakpoints
+    prompts.record({"input_tokens": first.expected.total // 2}, plan=first)
+    later = [user("Hi"), user(blocks(*["word " * 300] * 30))]
+    plan = prompts.plan(model=MODEL, system="word " * 1300, messages=later, session="s")
+    assert plan.expected.read == 0
+    assert [mark.position for mark in plan.breakpoints if mark.tokens < 1024] == []
+    assert [mark.by for mark in plan.breakpoints] == ["tail"]
+
+
 def test_no_anchor_is_set_to_what_has_expired(prompts, clock):
     """After ten minutes nothing is there to be found."""
     messages = [user("Go " * 500)]
@@ -276,6 +288,86 @@ def test_a_breakpoint_the_caller_moves_does_not_break_the_conversation(prompts, 
     assert plan.expected.read == plan.expected.total
 
 
+def talks(prompts, clock, session):
+    """Three conversations that begin with the same word, in turns; what each request reads and what its predecessor held."""
+    cache = PromptCache(clock=clock)
+    said = {i: [user("Hello")] for i in range(3)}
+    held = dict.fromkeys(said, 0)
+    for _ in range(8):
+        for i, messages in said.items():
+            plan = prompts.plan(model=MODEL, system=SYSTEM, messages=messages, session=session)
+            usage = cache.send(plan.request)
+            yield usage["cache_read_input_tokens"], held[i], plan
+            held[i] = usage["cache_read_input_tokens"] + usage["cache_creation_input_tokens"]
+            messages += [assistant(f"answer {i} " * 50), user(f"question {i} {len(messages)} " * 50)]
+            clock.advance(10)
+
+
+@pytest.mark.parametrize("session", [None, "thread"])
+def test_conversations_of_one_name_are_told_apart(prompts, clock, session):
+    """Half the world begins with hello, and an agent shares its thread with its sub-agents: each is followed by itself, and
+    every request reads what its last one held.
+    """
+    billed = list(talks(prompts, clock, session))
+    assert all(read == held for read, held, _ in billed[3:])
+    assert all(plan.expected.read == pytest.approx(read, rel=0.01) for read, _, plan in billed[6:])
+    assert all("tail" in [mark.by for mark in plan.breakpoints] for _, _, plan in billed)
+    assert prompts.clear_scope("ada") == 3
+
+
+def test_a_branch_finds_what_its_origin_wrote_before_they_parted(prompts, clock):
+    """Nine messages, taken up again behind the third: the end of the turn that was written there is read, by plan and by bill."""
+    cache = PromptCache(clock=clock)
+    said = [user("start " * 300)]
+    ends = []
+    for n in range(5):
+        plan = prompts.plan(model=MODEL, system=SYSTEM, messages=said, session="s")
+        cache.send(plan.request)
+        ends.append(plan.breakpoints[-1].tokens)
+        clock.advance(10)
+        said = [*said, assistant(f"answer {n} " * 60), user(f"question {n} " * 60)]
+    branch = [*said[:3], assistant("other " * 300), user("other question " * 60)]
+    plan = prompts.plan(model=MODEL, system=SYSTEM, messages=branch, session="s")
+    assert plan.expected.read == ends[1]
+    assert cache.send(plan.request)["cache_read_input_tokens"] == pytest.approx(ends[1], rel=0.02)
+    again = prompts.plan(model=MODEL, system=SYSTEM, messages=said, session="s")
+    assert again.expected.read == ends[-1]
+    assert prompts.clear_scope("ada") == 2
+
+
+def test_a_branch_with_a_picture_finds_nothing_of_an_origin_without(prompts):
+    """A picture anywhere is another prompt."""
+    said = [user("start " * 300), assistant("a"), user("b"), assistant("c"), user("d")]
+    prompts.plan(model=MODEL, system=SYSTEM, messages=said[:1], session="s")
+    prompts.plan(model=MODEL, system=SYSTEM, messages=said, session="s")
+    seen = [said[0], user([{"type": "image", "source": {"type": "file", "file_id": "f"}}])]
+    plan = prompts.plan(model=MODEL, system=SYSTEM, messages=seen, session="s")
+    assert plan.expected.read == plan.breakpoints[0].tokens  # the system
+
+
+def test_a_conversation_without_a_session_that_goes_back_is_still_the_same_one(prompts):
+    """Cut by less than half and continued otherwise; told to change an earlier message; with another recalled block at the end."""
+    said = [user("Hello"), *(user(f"{n} " * 400) for n in range(9))]
+    prompts.plan(model=MODEL, system=SYSTEM, messages=said)
+    for changed in (
+        [*said[:6], user("other " * 300)],
+        [*said[:5], user("third")],
+        [said[0], user("[cleared]"), *said[2:5], user("fourth")],
+        [said[0], user("[cleared]"), *said[2:5], user("fifth"), user("more")],
+    ):
+        prompts.plan(model=MODEL, system=SYSTEM, messages=changed)
+    assert prompts.clear_scope("ada") == 1
+
+
+def test_of_many_that_begin_alike_the_sixteen_used_last_are_known(prompts):
+    """The one that waited longest makes place; nothing grows without bound."""
+    for n in range(40):
+        prompts.plan(model=MODEL, messages=[user("Hello"), assistant(f"{n}"), user("So?"), user(f"{n}")])
+    again = prompts.plan(model=MODEL, system=SYSTEM, messages=[user("Hello"), assistant("39"), user("So?"), user("39")])
+    assert again.request["messages"][1]["content"] == "39"
+    assert prompts.clear_scope("ada") == 16
+
+
 def test_another_provider_s_request_and_openai_messages_come_back_clean(prompts):
     """No breakpoint, ours or the caller's, and the rest as it was, tools in order."""
     system, messages = blocks("Be kind", mark="5m"), [user(blocks("Hi", mark="5m"))]
@@ -311,6 +403,12 @@ def test_another_provider_s_request_and_openai_messages_come_back_clean(prompts)
         ("claude-fable-5-1", 512, 0.025),
         ("claude-fable-5-2", UNKNOWN.min_tokens, 0.1),
         ("claude-something-new", 4096, 0.1),
+        ("anthropic/claude-opus-4.6", 4096, 0.1),
+        ("anthropic/claude-haiku-5.5:fast", 512, 0.1),
+        ("claude-fable-5.2", UNKNOWN.min_tokens, 0.1),
+        ("Claude-Opus-5-5", 512, 0.05),
+        ("claude-opus-4-20250514-v1:0", 1024, 0.1),
+        ("claude-opus-4-1@20250805", 1024, 0.1),
     ],
 )
 def test_a_model_is_found_by_its_name_and_an_unknown_one_gets_safe_rules(model, minimum, read):
@@ -366,13 +464,35 @@ def test_people_who_pause_for_minutes_get_the_hour(prompts, clock):
     assert plan.breakpoints[-1].survival > 0.8
 
 
-@pytest.mark.parametrize("seed", range(150))
-def test_the_provider_never_refuses_a_planned_request(prompts, clock, seed):
-    """Random conversations with breakpoints of the caller's in every place, allowed or not."""
+def without_marks(value):
+    """The value without breakpoints, a text that stands alone as the one block it is."""
+    if isinstance(value, dict):
+        kept = {name: without_marks(item) for name, item in value.items() if name != "cache_control"}
+        if "role" in kept and isinstance(kept["content"], str):
+            kept["content"] = [{"type": "text", "text": kept["content"]}]
+        return kept
+    return [without_marks(item) for item in value] if isinstance(value, list) else value
+
+
+def said_by(request):
+    """What a request says, whatever its breakpoints: tools by name, system as blocks."""
+    said = without_marks({name: value for name, value in request.items() if name != "volatile"})
+    said["tools"] = sorted(said.get("tools", []), key=lambda tool: tool["name"])
+    if isinstance(said.get("system"), str):
+        said["system"] = [{"type": "text", "text": said["system"]}]
+    return said
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_the_provider_never_refuses_a_planned_request_and_it_says_what_the_caller_s_says(prompts, clock, seed):
+    """Random conversations with breakpoints of the caller's in every place, allowed or not, and edits in place."""
     cache = PromptCache(clock=clock)
     for request in conversation(random.Random(seed)):
+        before = copy.deepcopy(request)
         plan = prompts.plan(**request, session="s")
-        cache.send(plan.request)
+        assert request == before
+        assert said_by(plan.request) == said_by(before)
+        prompts.record(cache.send(plan.request), plan=plan)
         assert len(plan.breakpoints) <= 4
         assert all(mark.tokens >= plan.rules.min_tokens for mark in plan.breakpoints)
         clock.advance(30)
