@@ -50,7 +50,7 @@ class ToolCache:
         self._entries = ToolEntries(settings=settings, clock=clock, blobs=blobs, policy=policy)
         self._counts = ToolCounts()
         self._known = KnownTools(scope_of, self._counts)
-        self._calls = ToolCalls(self._entries, self._counts)
+        self._calls = ToolCalls(self._entries, self._counts, patience=settings.wait_seconds)
 
     def register(
         self,
@@ -262,9 +262,10 @@ class ToolCache:
         ``hits`` (of them ``joined``: served by a call under way), ``misses`` by cause, ``bypassed``
         (executions of tools that are never kept) and ``bypassed_tools`` (how many of each name), ``after_close``
         (executions since the memory was closed), ``entries``, ``bytes``, ``evictions``, ``seconds_saved``,
-        ``storage_errors``, and ``repeats``: the calls made most often, for an agent that runs in circles.
+        ``storage_errors``, ``given_up`` (executions that took longer than ``Settings.wait_seconds``: another was begun
+        beside them), and ``repeats``: the calls made most often, for an agent that runs in circles.
         """
-        return {**self._entries.stats(), **self._counts.stats()}
+        return {**self._entries.stats(), **self._counts.stats(), "given_up": self._calls.given_up}
 
 
 def _expect_function(what: str, fn: object) -> None:

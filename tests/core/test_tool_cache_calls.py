@@ -3,6 +3,7 @@
 import copy
 import functools
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -310,3 +311,20 @@ class Detached:
 def test_a_result_that_cannot_be_asked_whether_it_failed_reaches_the_caller_all_the_same(tools, make):
     value = make()
     assert tools.call("search", {"q": 1}, lambda q: value) is value
+
+
+def test_a_tool_that_calls_itself_through_a_thread_pool_runs_twice_rather_than_waiting_for_itself():
+    """The pool carries no context: the inner call takes the outer one for a stranger's, and waits its time."""
+    tools = tool_cache(wait_seconds=0.01)
+
+    def nested(depth):
+        if seen:
+            return "inner"
+        seen.append(depth)
+        with ThreadPoolExecutor(1) as pool:
+            return f"outer {pool.submit(cached, depth).result(20)}"
+
+    seen: list[int] = []
+    cached = tools.wrap(nested)
+    assert cached(1) == "outer inner"
+    assert (cached(1), tools.stats()["given_up"]) == ("outer inner", 1)
