@@ -16,7 +16,7 @@ from langchain_core.runnables import ensure_config
 from langchain_core.tools import BaseTool
 
 from langchain_tiered_memory import calls
-from langchain_tiered_memory.injected import injected_arguments
+from langchain_tiered_memory.injected import default_arguments, injected_arguments
 from langchain_tiered_memory.owner import Named, one_each, scope_of
 from shared_core import InvalidInput, TieredMemory, check_memory
 
@@ -42,6 +42,7 @@ def _cached(tool: BaseTool, memory: TieredMemory, scope: Named) -> BaseTool:
         raise InvalidInput(f"tools: expected LangChain tools, got {tool!r}; decorate a function with @tool")
     copy = tool.model_copy()
     unseen = injected_arguments(tool) | _NEVER_ARGUMENTS
+    defaults = default_arguments(tool)
 
     def arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         named = dict(zip(tool.args, args, strict=False))  # a tool of one text gets it by position
@@ -56,8 +57,9 @@ def _cached(tool: BaseTool, memory: TieredMemory, scope: Named) -> BaseTool:
             return _kept(tool._run(*args, **kwargs))  # noqa: SLF001
 
         return calls.run(
-            memory, tool.name, arguments(args, kwargs), execute, scope=scope_of(memory, scope, ensure_config())
-        )
+            memory, tool.name, arguments(args, kwargs), execute,
+            scope=scope_of(memory, scope, ensure_config()), defaults=defaults,
+        )  # fmt: skip
 
     @functools.wraps(tool._arun)  # noqa: SLF001
     async def arun(*args: Any, **kwargs: Any) -> Any:
@@ -68,8 +70,9 @@ def _cached(tool: BaseTool, memory: TieredMemory, scope: Named) -> BaseTool:
             return _kept(await tool._arun(*args, **kwargs))  # noqa: SLF001
 
         return await calls.arun(
-            memory, tool.name, arguments(args, kwargs), execute, scope=scope_of(memory, scope, ensure_config())
-        )
+            memory, tool.name, arguments(args, kwargs), execute,
+            scope=scope_of(memory, scope, ensure_config()), defaults=defaults,
+        )  # fmt: skip
 
     _replace(copy, "_run", run)
     if type(tool)._arun is not BaseTool._arun:  # noqa: SLF001  the default one calls _run, in a thread

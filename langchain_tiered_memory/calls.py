@@ -68,7 +68,15 @@ def _is_answered() -> bool:
     return bool(told.get("__pregel_resume_map") or (pad and (pad.resume or pad.get_null_resume(False) is not None)))
 
 
-def run(memory: TieredMemory, name: str, args: Mapping[str, Any], fn: Callable[[], Any], *, scope: str) -> Any:
+def run(
+    memory: TieredMemory,
+    name: str,
+    args: Mapping[str, Any],
+    fn: Callable[[], Any],
+    *,
+    scope: str,
+    defaults: Mapping[str, Any],
+) -> Any:
     """The kept result of the call, or that of ``fn``; an ``Apart`` is opened. Interrupts leave as they came."""
 
     def guarded(**_: Any) -> Any:
@@ -77,11 +85,17 @@ def run(memory: TieredMemory, name: str, args: Mapping[str, Any], fn: Callable[[
         except GraphBubbleUp as error:
             return Apart(error)
 
-    return _opened(memory.tools.call(name, args, guarded, scope=scope, form="langchain"))
+    return _opened(memory.tools.call(name, args, guarded, scope=scope, form="langchain", defaults=defaults))
 
 
 async def arun(
-    memory: TieredMemory, name: str, args: Mapping[str, Any], fn: Callable[[], Awaitable[Any]], *, scope: str
+    memory: TieredMemory,
+    name: str,
+    args: Mapping[str, Any],
+    fn: Callable[[], Awaitable[Any]],
+    *,
+    scope: str,
+    defaults: Mapping[str, Any],
 ) -> Any:
     """``run`` for a coroutine function."""
 
@@ -91,7 +105,7 @@ async def arun(
         except GraphBubbleUp as error:
             return Apart(error)
 
-    return _opened(await memory.tools.acall(name, args, guarded, scope=scope, form="langchain"))
+    return _opened(await memory.tools.acall(name, args, guarded, scope=scope, form="langchain", defaults=defaults))
 
 
 def _opened(value: Any) -> Any:

@@ -96,7 +96,12 @@ class _Cache:
         return output.model_copy(update={"blocks": blocks})
 
     def call(
-        self, name: str, args: Mapping[str, Any], run: Callable[[], ToolOutput], raw_input: dict[str, Any]
+        self,
+        name: str,
+        args: Mapping[str, Any],
+        run: Callable[[], ToolOutput],
+        raw_input: dict[str, Any],
+        defaults: Mapping[str, Any] | None = None,
     ) -> ToolOutput:
         """The kept output, or that of ``run``."""
         own: list[ToolOutput] = []
@@ -109,12 +114,19 @@ class _Cache:
             return _kept(own[0])
 
         scope = self._owner()
-        value = self.memory.tools.call(name, args, execute, scope=scope, form="llama_index", readable=is_output)
+        value = self.memory.tools.call(
+            name, args, execute, scope=scope, form="llama_index", readable=is_output, defaults=defaults
+        )
         self._tell(name, scope, executed=bool(own))
         return _given(value, own, raw_input)
 
     async def acall(
-        self, name: str, args: Mapping[str, Any], run: Callable[[], Any], raw_input: dict[str, Any]
+        self,
+        name: str,
+        args: Mapping[str, Any],
+        run: Callable[[], Any],
+        raw_input: dict[str, Any],
+        defaults: Mapping[str, Any] | None = None,
     ) -> ToolOutput:
         """The kept output, or that of awaiting ``run()``."""
         own: list[ToolOutput] = []
@@ -127,7 +139,9 @@ class _Cache:
             return _kept(own[0])
 
         scope = self._owner()
-        value = await self.memory.tools.acall(name, args, execute, scope=scope, form="llama_index", readable=is_output)
+        value = await self.memory.tools.acall(
+            name, args, execute, scope=scope, form="llama_index", readable=is_output, defaults=defaults
+        )
         self._tell(name, scope, executed=bool(own))
         return _given(value, own, raw_input)
 
@@ -174,7 +188,7 @@ class _CachedFunctionTool(FunctionTool):
         if self.requires_context and not self._cache.keeps(name):
             return self._cache.shown(run(*args, **kwargs), self.metadata)
         named, raw_input = self._named(args, kwargs)
-        output = self._cache.call(name, named, lambda: run(*args, **kwargs), raw_input)
+        output = self._cache.call(name, named, lambda: run(*args, **kwargs), raw_input, self._defaults())
         return self._cache.shown(output, self.metadata)
 
     async def acall(self, *args: Any, **kwargs: Any) -> ToolOutput:
@@ -183,12 +197,12 @@ class _CachedFunctionTool(FunctionTool):
         if self.requires_context and not self._cache.keeps(name):
             return self._cache.shown(await run(*args, **kwargs), self.metadata)
         named, raw_input = self._named(args, kwargs)
-        output = await self._cache.acall(name, named, lambda: run(*args, **kwargs), raw_input)
+        output = await self._cache.acall(name, named, lambda: run(*args, **kwargs), raw_input, self._defaults())
         return self._cache.shown(output, self.metadata)
 
     def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """The arguments by name, complete and without the context; and the input as an output reports it."""
-        given = {**getattr(self, "_field_defaults", {}), **self.partial_params, **kwargs}  # older releases have none
+        given = {**self._given(), **kwargs}
         reported = {name: value for name, value in given.items() if name != self.ctx_param_name}
         raw_input = {"args": args, "kwargs": reported}
         signature = inspect.signature(self.real_fn)
@@ -196,12 +210,25 @@ class _CachedFunctionTool(FunctionTool):
             bound = signature.bind(*args, **given)
         except TypeError:  # the call itself will say what is wrong
             return {"*args": args, **reported}, raw_input
+        return self._complete(bound), raw_input
+
+    def _defaults(self) -> dict[str, Any]:
+        """What is filled in for a call that names nothing."""
+        try:
+            return self._complete(inspect.signature(self.real_fn).bind_partial(**self._given()))
+        except TypeError:  # as above
+            return {}
+
+    def _given(self) -> dict[str, Any]:
+        return {**getattr(self, "_field_defaults", {}), **self.partial_params}  # older releases have none
+
+    def _complete(self, bound: inspect.BoundArguments) -> dict[str, Any]:
         bound.apply_defaults()
         named = dict(bound.arguments)
-        for name, parameter in signature.parameters.items():
+        for name, parameter in bound.signature.parameters.items():
             if parameter.kind is parameter.VAR_KEYWORD:
                 named |= named.pop(name)
-        return {name: value for name, value in named.items() if name != self.ctx_param_name}, raw_input
+        return {name: value for name, value in named.items() if name != self.ctx_param_name}
 
 
 class _CachedTool(AsyncBaseTool):

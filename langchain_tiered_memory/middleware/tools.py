@@ -14,6 +14,7 @@ from langchain_core.tools import BaseTool
 from langgraph.types import Command
 
 from langchain_tiered_memory import calls, convert
+from langchain_tiered_memory.injected import default_arguments
 from langchain_tiered_memory.owner import Named, Owner, given_name, one_each
 from langchain_tiered_memory.turn_note import TieredMemoryState
 from shared_core import InvalidInput, TieredMemory, check_memory, open_again
@@ -95,7 +96,8 @@ class TieredToolCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             return _kept(own[-1])
 
         scope = self._owner.scope(request.state, request.runtime)
-        found = calls.run(self._memory, name, request.tool_call["args"], execute, scope=scope)
+        defaults = default_arguments(request.tool)
+        found = calls.run(self._memory, name, request.tool_call["args"], execute, scope=scope, defaults=defaults)
         kept = own[-1] if own else convert.tool_message(found, request.tool_call)
         return handler(request) if kept is None else kept  # a row that another hand wrote: as if there were none
 
@@ -113,7 +115,8 @@ class TieredToolCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             return _kept(own[-1])
 
         scope = self._owner.scope(request.state, request.runtime)
-        found = await calls.arun(self._memory, name, request.tool_call["args"], execute, scope=scope)
+        defaults = default_arguments(request.tool)
+        found = await calls.arun(self._memory, name, request.tool_call["args"], execute, scope=scope, defaults=defaults)
         kept = own[-1] if own else convert.tool_message(found, request.tool_call)
         return await handler(request) if kept is None else kept
 

@@ -103,6 +103,7 @@ class ToolCache:
         scope: str | None = None,
         form: str = "",
         readable: Callable[[Any], bool] | None = None,
+        defaults: Mapping[str, Any] | None = None,
     ) -> Any:
         """The kept result of this call, or that of ``fn(**args)``, which is then kept.
 
@@ -110,12 +111,14 @@ class ToolCache:
         without keeping it. ``form`` names the shape in which ``fn`` returns results, for callers that dress
         them up: results in different forms stand beside each other and are invalidated together. ``readable``
         says whether a kept result has that shape: one that has not (a damaged row) is a miss and a counted event.
+        ``defaults``: those of the function that ``fn`` stands for, where its own signature does not show them.
         """
         if tools.is_async(fn):
             raise InvalidInput(
                 f"tools.call: expected a plain function for {name!r}, got a coroutine function; use acall"
             )
-        prepared = self._known.prepare(name, args, tools.defaults(fn), scope, form=form, readable=readable)
+        filled = tools.defaults(fn) if defaults is None else tuple(defaults.items())
+        prepared = self._known.prepare(name, args, filled, scope, form=form, readable=readable)
         return self._calls.run(*prepared, lambda: fn(**args))
 
     async def acall(
@@ -127,9 +130,11 @@ class ToolCache:
         scope: str | None = None,
         form: str = "",
         readable: Callable[[Any], bool] | None = None,
+        defaults: Mapping[str, Any] | None = None,
     ) -> Any:
         """``call`` without blocking the loop: ``fn`` is a coroutine function, or a plain one for a thread."""
-        prepared = self._known.prepare(name, args, tools.defaults(fn), scope, form=form, readable=readable)
+        filled = tools.defaults(fn) if defaults is None else tuple(defaults.items())
+        prepared = self._known.prepare(name, args, filled, scope, form=form, readable=readable)
         return await self._calls.arun(*prepared, lambda: fn(**args), hop=not tools.gives_awaitable(fn))
 
     @overload
@@ -219,11 +224,11 @@ class ToolCache:
     def invalidate(self, name: str, args: Mapping[str, Any], *, scope: str | None = None) -> int:
         """Forget the result of one call, in one scope or (None) in all; how many entries that were.
 
-        ``args`` as the call had them. The defaults of its function are filled in where this process knows them: it
-        wrapped the function or has called the tool; else give them too.
+        ``args`` as the call had them, with or without the defaults of its function: those are known where any process
+        kept a result of it. A tool with ``key=`` has to be registered so here, too, and to be given complete arguments
+        or to be wrapped or called here before.
         """
-        call = self._known.call(name, args)
-        return 0 if call is None else self._forget("call", [call], scope)
+        return self._forget("call", self._known.calls(name, args, self._entries.others.defaults(name)), scope)
 
     def invalidate_prefix(self, name: str, *, scope: str | None = None) -> int:
         """Forget the results of every tool whose name starts so, in one scope or in all."""

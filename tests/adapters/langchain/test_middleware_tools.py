@@ -480,3 +480,21 @@ def test_a_kept_result_that_another_hand_wrote_is_a_miss(opened, tmp_path, value
     result = asyncio.run(agent.ainvoke(user("?"))) if asynchronous else agent.invoke(user("?"))
     assert [m.content for m in answers(result)] == ["sunny in Paris"]
     assert ran == ["Paris"] * 2
+
+
+def test_a_call_is_the_same_whether_or_not_the_model_writes_a_default(memory):
+    """The model names the unit once and leaves it out once; either way it is forgotten by the city alone."""
+    ran = []
+
+    @tool
+    def temperature(city: str, unit: str = "C") -> str:
+        """The temperature in a city."""
+        ran.append(unit)
+        return f"20 {unit}"
+
+    memory.tools.register("temperature")
+    for args in ({"city": "Rome"}, {"city": "Rome", "unit": "C"}):
+        model = ScriptedModel(script=[calling("temperature", args), AIMessage("done")])
+        create_agent(model, [temperature], middleware=[TieredMemoryMiddleware(memory)]).invoke(user("?"))
+    assert ran == ["C"]
+    assert memory.tools.invalidate("temperature", {"city": "Rome"}) == 1

@@ -33,6 +33,19 @@ class TestOneCallOneExecution:
             assert output.content == "Rome 20C"
         assert len(counted.calls) == 1
 
+    def test_a_call_is_forgotten_by_what_it_named_though_the_tool_fills_in_more(self, memory, counted):
+        tool = cached(memory, counted.lookup, register={})
+        tool(city="Rome")
+        assert memory.tools.invalidate("lookup", {"city": "Rome"}) == 1
+        tool(city="Rome")
+        assert len(counted.calls) == 2
+
+    def test_a_call_is_forgotten_by_what_it_named_beside_partial_parameters(self, memory, counted):
+        memory.tools.register("lookup")
+        (tool,) = cached_tools([FunctionTool.from_defaults(counted.lookup, partial_params={"unit": "F"})], memory)
+        assert tool(city="Rome").content == "Rome 20F"
+        assert memory.tools.invalidate("lookup", {"city": "Rome"}) == 1
+
     def test_other_arguments_are_another_call(self, memory, counted):
         tool = cached(memory, counted.lookup, register={})
         assert [tool(city="Rome").content, tool(city="Oslo").content, tool(city="Rome", unit="F").content] == [
