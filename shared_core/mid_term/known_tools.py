@@ -87,7 +87,9 @@ class KnownTools:
         call = None
         try:
             text = arguments_key(full, policy.key)
-        except Exception:  # noqa: BLE001  the arguments' own code runs here; whatever it raises, there is no key
+        except Exception as error:  # noqa: BLE001  the arguments' own code runs here; whatever it raises, there is no key
+            if policy.kept:
+                self._counts.has_no_key(name, error)
             return Prepared(name, policy, full, space), None
         self._counts.called((digest(name, text), scope), name, text)
         if policy.kept:

@@ -161,7 +161,9 @@ class ToolCache:
         ``register``; a ``reads`` or ``writes`` that names no parameter of the function is refused. Positional,
         keyword and default arguments make one key. Without an explicit ``name``, two functions never share results
         even if they are called alike, and those that no other process could recognise (closures, methods, callable
-        objects) are kept in memory only. After the memory was closed it is the function itself, uncached.
+        objects) are kept in memory only. An argument that a framework fills in (state, store, runtime) is one like any
+        other and makes each call another: ``key=lambda args: args["city"]`` says what counts, and the ``cached_tools`` of
+        the adapters know such arguments. After the memory was closed it is the function itself, uncached.
         """
         if fn is None:
             return lambda given: self.wrap(given, name=name, scope=scope, **register)

@@ -52,14 +52,23 @@ class ToolCounts:
 
     def made_stale(self, name: str, results: int) -> None:
         """A tool that nobody registered made results stale: said once a name, its user may not know the price."""
+        if self._warns(name):
+            _log.warning(
+                "tool %r is not registered, so it may have written anything: %d cached results of its scope are stale; "
+                "if it writes nothing, say memory.tools.register(%r, cacheable=False, writes=[])", name, results, name,
+            )  # fmt: skip
+
+    def has_no_key(self, name: str, error: Exception) -> None:
+        """A call of a cached tool cannot be told from others: said once a name, it may be an argument nobody thought of."""
+        if self._warns(name):
+            _log.warning("tool %r is executed without the cache: %s", name, error)
+
+    def _warns(self, name: str) -> bool:
         with self._lock:
-            if name in self._warned or len(self._warned) >= _NAMED_TOOLS:
-                return
-            self._warned.add(name)
-        _log.warning(
-            "tool %r is not registered, so it may have written anything: %d cached results of its scope are stale; "
-            "if it writes nothing, say memory.tools.register(%r, cacheable=False, writes=[])", name, results, name,
-        )  # fmt: skip
+            first = name not in self._warned and len(self._warned) < _NAMED_TOOLS
+            if first:
+                self._warned.add(name)
+            return first
 
     def stats(self) -> dict[str, Any]:
         """The counts since the start; see ``ToolCache.stats``."""
