@@ -7,14 +7,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 
-from langchain_tiered_memory.injected import injected_arguments
 from shared_core import TieredMemory
 
 _log = logging.getLogger(__name__)
+_FORM = "langchain.run"  # what a tool's own method gives, before LangChain makes a message of it
 
 
 class Apart:
@@ -31,10 +30,10 @@ class Apart:
         raise TypeError("a result that belongs to one run cannot be copied")
 
 
-def may_share(memory: TieredMemory, name: str, tool: BaseTool | None, counts: Counter[str] | None = None) -> bool:
+def may_share(memory: TieredMemory, name: str, injected: frozenset[str], counts: Counter[str] | None = None) -> bool:
     """Whether the arguments tell the result, or else nothing is kept anyway.
 
-    They do not where a tool with injected ones depends on more, unless a ``key=`` says what, nor where a person's
+    They do not where a tool with ``injected`` ones depends on more, unless a ``key=`` says what, nor where a person's
     answer to an interrupt goes into it: that is counted (``answers_not_kept``).
     """
     policy = memory.tools.policy(name)
@@ -44,9 +43,8 @@ def may_share(memory: TieredMemory, name: str, tool: BaseTool | None, counts: Co
         if counts is not None:
             counts["answers_not_kept"] += 1
         return False
-    if policy.key is not None or tool is None:
+    if policy.key is not None:
         return True
-    injected = injected_arguments(tool)
     if injected:
         _log.warning(
             "tool %r takes %s, which the model does not write: executed, never cached; "
@@ -76,6 +74,7 @@ def run(
     *,
     scope: str,
     defaults: Mapping[str, Any],
+    readable: Callable[[Any], bool] | None = None,
 ) -> Any:
     """The kept result of the call, or that of ``fn``; an ``Apart`` is opened. Interrupts leave as they came."""
 
@@ -85,7 +84,8 @@ def run(
         except GraphBubbleUp as error:
             return Apart(error)
 
-    return _opened(memory.tools.call(name, args, guarded, scope=scope, form="langchain", defaults=defaults))
+    kept = memory.tools.call(name, args, guarded, scope=scope, form=_FORM, defaults=defaults, readable=readable)
+    return _opened(kept)
 
 
 async def arun(
@@ -96,6 +96,7 @@ async def arun(
     *,
     scope: str,
     defaults: Mapping[str, Any],
+    readable: Callable[[Any], bool] | None = None,
 ) -> Any:
     """``run`` for a coroutine function."""
 
@@ -105,7 +106,8 @@ async def arun(
         except GraphBubbleUp as error:
             return Apart(error)
 
-    return _opened(await memory.tools.acall(name, args, guarded, scope=scope, form="langchain", defaults=defaults))
+    kept = await memory.tools.acall(name, args, guarded, scope=scope, form=_FORM, defaults=defaults, readable=readable)
+    return _opened(kept)
 
 
 def _opened(value: Any) -> Any:

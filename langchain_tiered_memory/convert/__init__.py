@@ -24,7 +24,7 @@ from langchain_tiered_memory.convert.requests import (
     to_fit,
     usage,
 )
-from langchain_tiered_memory.convert.results import document, kept_result, line, tool_message
+from langchain_tiered_memory.convert.results import document, line
 
 __all__ = [
     "asks_for_thinking",
@@ -33,7 +33,6 @@ __all__ = [
     "generations",
     "is_marked_from",
     "is_void",
-    "kept_result",
     "line",
     "logged",
     "message",
@@ -44,7 +43,6 @@ __all__ = [
     "shown",
     "thinks",
     "to_fit",
-    "tool_message",
     "usage",
     "verbatim",
     "with_block",
