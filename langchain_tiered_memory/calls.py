@@ -5,29 +5,23 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 
-from shared_core import TieredMemory
+from shared_core import TieredMemory, Uncached
 
 _log = logging.getLogger(__name__)
 _FORM = "langchain.run"  # what a tool's own method gives, before LangChain makes a message of it
 
 
-class Apart:
-    """Something that belongs to one run alone: a command, messages of its own, an interrupt.
+@dataclass(frozen=True, slots=True)
+class _Interrupted:
+    """How a run was broken off: it belongs to that run, and is no failure that equal calls share."""
 
-    It refuses to be copied, so ``memory.tools`` can neither keep it nor hand it to a call that waited for the
-    same arguments; that one executes by itself.
-    """
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __deepcopy__(self, memo: object) -> Apart:
-        raise TypeError("a result that belongs to one run cannot be copied")
+    error: GraphBubbleUp
 
 
 def may_share(memory: TieredMemory, name: str, injected: frozenset[str], counts: Counter[str] | None = None) -> bool:
@@ -76,13 +70,13 @@ def run(
     defaults: Mapping[str, Any],
     readable: Callable[[Any], bool] | None = None,
 ) -> Any:
-    """The kept result of the call, or that of ``fn``; an ``Apart`` is opened. Interrupts leave as they came."""
+    """The kept result of the call, or that of ``fn``. Interrupts leave as they came."""
 
     def guarded(**_: Any) -> Any:
         try:
             return fn()
         except GraphBubbleUp as error:
-            return Apart(error)
+            return Uncached(_Interrupted(error), alone=True)
 
     kept = memory.tools.call(name, args, guarded, scope=scope, form=_FORM, defaults=defaults, readable=readable)
     return _opened(kept)
@@ -104,15 +98,13 @@ async def arun(
         try:
             return await fn()
         except GraphBubbleUp as error:
-            return Apart(error)
+            return Uncached(_Interrupted(error), alone=True)
 
     kept = await memory.tools.acall(name, args, guarded, scope=scope, form=_FORM, defaults=defaults, readable=readable)
     return _opened(kept)
 
 
 def _opened(value: Any) -> Any:
-    if not isinstance(value, Apart):
-        return value
-    if isinstance(value.value, GraphBubbleUp):
-        raise value.value
-    return value.value
+    if isinstance(value, _Interrupted):
+        raise value.error
+    return value

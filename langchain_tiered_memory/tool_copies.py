@@ -18,7 +18,7 @@ from langchain_core.tools import BaseTool
 from langchain_tiered_memory import calls
 from langchain_tiered_memory.injected import default_arguments, injected_arguments
 from langchain_tiered_memory.owner import Named, scope_of
-from shared_core import TieredMemory
+from shared_core import TieredMemory, Uncached
 
 _NEVER_ARGUMENTS = frozenset({"config", "run_manager", "callbacks"})
 
@@ -81,4 +81,4 @@ def _is_pair(result: Any) -> bool:
 def _kept(result: Any) -> Any:
     """A result that can be handed to another call: no command, and no message that carries a call's id."""
     parts = result if isinstance(result, list) else [result]
-    return calls.Apart(result) if any(isinstance(part, ToolOutputMixin) for part in parts) else result
+    return Uncached(result, alone=True) if any(isinstance(part, ToolOutputMixin) for part in parts) else result

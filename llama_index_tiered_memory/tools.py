@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from llama_index.core.base.llms.types import TextBlock
 from llama_index.core.tools import AsyncBaseTool, BaseTool, FunctionTool, ToolMetadata, ToolOutput, adapt_to_async_tool
-from workflows.runtime.types.results import WaitingForEvent
+from workflows.runtime.types.results import DeleteWaiter, StepWorkerStateContextVar, WaitingForEvent
 
 from llama_index_tiered_memory import events
 from llama_index_tiered_memory.attach import Scope, checked, scope_for
@@ -35,8 +35,8 @@ def cached_tools(
     A FunctionTool stays one: context, partial parameters, callbacks and ``return_direct`` work as before (what a
     callback made of the result is what is kept). Positional and named arguments make one key, defaults filled in,
     the workflow context left out; a tool that takes the context depends on more than its arguments and is kept only
-    if registered with ``key=``, a function of the arguments. Exceptions, error outputs and waits for an event are
-    never kept. A hit gives a fresh output with this call's own input. The tools given stay as they are.
+    if registered with ``key=``, a function of the arguments. Exceptions, error outputs, waits for an event and what was made
+    of such an event are never kept. A hit gives a fresh output with this call's own input. The tools given stay as they are.
 
     ``max_tokens`` bounds what a model is shown of a result, about: of longer text the output's blocks hold the head and
     the tail, while ``raw_output`` and what is kept stay whole. An agent's memory cannot do that within a run. A tool
@@ -107,11 +107,12 @@ class _Cache:
         own: list[ToolOutput] = []
 
         def execute(**_: Any) -> Any:
+            answered = _answers()
             try:
                 own.append(run())
             except WaitingForEvent as error:
-                return Uncached(_Raised(error))
-            return _kept(own[0])
+                return Uncached(_Raised(error), alone=True)
+            return _kept(own[0], answered=_answers() > answered)
 
         scope = self._owner()
         value = self.memory.tools.call(
@@ -132,11 +133,12 @@ class _Cache:
         own: list[ToolOutput] = []
 
         async def execute(**_: Any) -> Any:
+            answered = _answers()
             try:
                 own.append(await run())
             except WaitingForEvent as error:
-                return Uncached(_Raised(error))
-            return _kept(own[0])
+                return Uncached(_Raised(error), alone=True)
+            return _kept(own[0], answered=_answers() > answered)
 
         scope = self._owner()
         value = await self.memory.tools.acall(
@@ -167,8 +169,14 @@ class _Cache:
         return self  # one cache, however often an agent copies its tools
 
 
-def _kept(output: ToolOutput) -> Any:
-    return Uncached(None) if output.is_error else to_plain_output(output)
+def _kept(output: ToolOutput, *, answered: bool) -> Any:
+    return Uncached(None, alone=True) if output.is_error or answered else to_plain_output(output)
+
+
+def _answers() -> int:
+    """How many events this step of a workflow has waited for and got: a person's answer, most likely."""
+    step = StepWorkerStateContextVar.get(None)
+    return 0 if step is None else sum(isinstance(one, DeleteWaiter) for one in step.returns.return_values)
 
 
 def _given(value: Any, own: list[ToolOutput], raw_input: dict[str, Any]) -> ToolOutput:

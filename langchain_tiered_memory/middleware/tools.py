@@ -95,7 +95,7 @@ class TieredToolCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         if not self._is_unknown(request):
             return handler(self._asking_first(request))
         scope, name = self._owner.scope(request.state, request.runtime), request.tool_call["name"]
-        return calls.run(self._memory, name, {}, lambda: calls.Apart(handler(request)), scope=scope, defaults={})  # type: ignore[no-any-return]
+        return calls.run(self._memory, name, {}, lambda: handler(request), scope=scope, defaults={})  # type: ignore[no-any-return]
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
@@ -104,11 +104,8 @@ class TieredToolCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         if not self._is_unknown(request):
             return await handler(self._asking_first(request))
 
-        async def execute() -> Any:
-            return calls.Apart(await handler(request))
-
         scope, name = self._owner.scope(request.state, request.runtime), request.tool_call["name"]
-        return await calls.arun(self._memory, name, {}, execute, scope=scope, defaults={})  # type: ignore[no-any-return]
+        return await calls.arun(self._memory, name, {}, lambda: handler(request), scope=scope, defaults={})  # type: ignore[no-any-return]
 
     def _is_unknown(self, request: ToolCallRequest) -> bool:
         """Whether a tool that the agent does not have may be run, by another middleware, and write anything."""

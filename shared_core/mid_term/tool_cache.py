@@ -108,7 +108,7 @@ class ToolCache:
         """The kept result of this call, or that of ``fn(**args)``, which is then kept.
 
         What ``fn`` raises is raised and never kept. ``fn`` may return ``Uncached(value)`` to hand a value out
-        without keeping it. ``form`` names the shape in which ``fn`` returns results, for callers that dress
+        without keeping it, ``Uncached(value, alone=True)`` to share it with no call that waits, either. ``form`` names the shape in which ``fn`` returns results, for callers that dress
         them up: results in different forms stand beside each other and are invalidated together. ``readable``
         says whether a kept result has that shape: one that has not (a damaged row) is a miss and a counted event.
         ``defaults``: those of the function that ``fn`` stands for, where its own signature does not show them.

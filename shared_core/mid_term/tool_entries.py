@@ -178,8 +178,12 @@ class ToolEntries:
     def finish(self, call: Call, attempt: Attempt, value: Any) -> tuple[Any, Outcome]:
         """Keep the value if that is possible and still true. The caller's value, and what followers may have."""
         ended = self._clock()
-        asked_not_to = isinstance(value, Uncached)
+        asked_not_to, alone = isinstance(value, Uncached), isinstance(value, Uncached) and value.alone
         value = value.value if asked_not_to else value
+        if alone:
+            self.abort(call, attempt)
+            self._count("uncacheable")
+            return value, Alone()
         try:
             frozen = freeze(value, copy=call.policy.copy)
         except InvalidInput:

@@ -217,6 +217,25 @@ def test_a_function_can_ask_not_to_be_kept(tools):
     assert tool.calls == 3
 
 
+@pytest.mark.parametrize("copy", [True, False])
+def test_a_value_that_is_one_callers_alone_is_neither_kept_nor_shared_with_who_waits_for_it(copy):
+    tools = tool_cache()
+    tools.register("ask", copy=copy)
+    ran: list[None] = []
+
+    def ask():
+        ran.append(None)
+        number = len(ran)
+        while number == 1 and next(iter(tools._calls._flights._flights.values())).waiters < 2:
+            threading.Event().wait(0.001)  # nothing announces a follower
+        return Uncached(number, alone=True)
+
+    with ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(tools.call, "ask", {}, ask) for _ in range(2)]
+        assert sorted(one.result(20) for one in asked) == [1, 2]
+    assert (tools.stats()["entries"], tools.stats()["joined"], tools.stats()["misses"]["uncacheable"]) == (0, 0, 2)
+
+
 # ttl
 
 

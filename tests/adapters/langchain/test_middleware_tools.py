@@ -165,6 +165,20 @@ def test_commands_and_lists_belong_to_their_call_and_are_not_kept(memory):
     assert [m.tool_call_id for m in answers(result)] == ["c0", "c1"]
 
 
+def test_a_command_belongs_to_its_call_also_where_results_are_handed_out_as_they_are(memory):
+    ran = []
+
+    @tool
+    def weather(city: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command:
+        """A command."""
+        ran.append(tool_call_id)
+        return Command(update={"messages": [ToolMessage("sunny", tool_call_id=tool_call_id)]})
+
+    memory.tools.register("weather", key=lambda args: args["city"], copy=False)
+    result = agent_of(asking("Paris", "Paris"), [weather], memory).invoke(user("?"))
+    assert ran == [m.tool_call_id for m in answers(result)] == ["c0", "c1"]
+
+
 def asks_a_person(ran):
     @tool
     def weather(city: str) -> str:
