@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 
+from langchain_tiered_memory.owner import goes_back
 from shared_core import TieredMemory, Uncached
 
 _log = logging.getLogger(__name__)
@@ -48,12 +51,25 @@ def may_share(memory: TieredMemory, name: str, injected: frozenset[str], counts:
     return not injected
 
 
+def _goes_back(memory: TieredMemory, name: str) -> bool:
+    """Whether the tool's state goes back with the application, and this run was told a checkpoint to start from.
+
+    In the midst of a turn no hook tells of that, and how far the run has come since cannot be told: so each call asks.
+    """
+    policy = memory.tools.policy(name)
+    return policy is not None and policy.rewinds and goes_back(_config())
+
+
+def _config() -> RunnableConfig:
+    try:
+        return get_config()
+    except RuntimeError:  # outside a graph
+        return {}
+
+
 def _is_answered() -> bool:
     """Whether this step of a graph was interrupted and goes on now with an answer, for itself or for a graph in it."""
-    try:
-        told = get_config().get("configurable") or {}
-    except RuntimeError:  # outside a graph
-        return False
+    told = _config().get("configurable") or {}
     if not told.get("__pregel_resuming"):
         return False
     pad = told.get("__pregel_scratchpad")
@@ -78,6 +94,8 @@ def run(
         except GraphBubbleUp as error:
             return Uncached(_Interrupted(error), alone=True)
 
+    if _goes_back(memory, name):
+        memory.tools.rewound(scope)
     kept = memory.tools.call(name, args, guarded, scope=scope, form=_FORM, defaults=defaults, readable=readable)
     return _opened(kept)
 
@@ -100,6 +118,8 @@ async def arun(
         except GraphBubbleUp as error:
             return Uncached(_Interrupted(error), alone=True)
 
+    if _goes_back(memory, name):
+        await asyncio.to_thread(memory.tools.rewound, scope)
     kept = await memory.tools.acall(name, args, guarded, scope=scope, form=_FORM, defaults=defaults, readable=readable)
     return _opened(kept)
 
