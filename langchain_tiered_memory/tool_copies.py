@@ -69,7 +69,8 @@ def cached(tool: BaseTool, memory: TieredMemory, scope: Named, counts: Counter[s
 
 def _replace(tool: BaseTool, method: str, fn: Callable[..., Any]) -> None:
     # On the instance, past pydantic: the copy keeps its class, so whoever looks at the type sees the same tool.
-    fn.__doc__ = inspect.getdoc(getattr(tool, method))  # of a base class's method too: a schema may show it
+    if fn.__doc__ is None:  # a schema may show that of a base class's method
+        fn.__doc__ = inspect.getdoc(getattr(tool, method))
     object.__setattr__(tool, method, fn)
 
 
