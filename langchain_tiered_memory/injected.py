@@ -1,4 +1,4 @@
-"""Which arguments a tool gets that the model does not write: state, store, runtime, config, call id. Nothing else."""
+"""Which arguments a tool gets that the model does not write: state, store, runtime, config, call id; and defaults."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, InjectedToolArg
+from langchain_core.utils.pydantic import get_fields
+from pydantic_core import PydanticUndefined
 
 _TYPES = ("RunnableConfig", "ToolRuntime")
 
@@ -26,12 +28,29 @@ def injected_arguments(tool: BaseTool) -> frozenset[str]:
     return frozenset(found)
 
 
+def default_arguments(tool: BaseTool | None) -> dict[str, Any]:
+    """What the tool's schema fills in for arguments that the model leaves out; nothing where it is a JSON schema."""
+    if tool is None or isinstance(tool.args_schema, dict):
+        return {}
+    shown: Any = tool.tool_call_schema
+    return {name: field.default for name, field in get_fields(shown).items() if _is_filled_in(field)}
+
+
+def _is_filled_in(field: Any) -> bool:
+    """Whether a field has a default that is the same each time, in a model of pydantic 1 or 2."""
+    return (
+        field.default is not PydanticUndefined
+        and field.default_factory is None
+        and not getattr(field, "required", False)
+    )
+
+
 def _beyond_the_models_schema(tool: BaseTool) -> set[str]:
     shown: Any = tool.tool_call_schema
     if isinstance(shown, dict) or isinstance(tool.args_schema, dict):  # a JSON schema is all the model's
         return set()
     whole: Any = tool.get_input_schema()
-    return set(whole.model_fields) - set(shown.model_fields)
+    return set(get_fields(whole)) - set(get_fields(shown))
 
 
 def _functions(tool: BaseTool) -> list[Callable[..., Any]]:

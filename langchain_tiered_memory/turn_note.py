@@ -28,7 +28,11 @@ def _merged(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
 
 
 class TieredMemoryState(AgentState[Any]):
-    """The agent's state with the notes in a private entry: neither input nor output shows it."""
+    """The agent's state with the notes in a private entry: neither input nor output shows it.
+
+    ``stream_mode="values"`` shows it like any other private one, unless ``output_keys`` names others: LangGraph reads no
+    annotation there, and an entry that it does not stream would not be kept by a checkpointer.
+    """
 
     tiered_memory: NotRequired[Annotated[dict[str, Any], PrivateStateAttr, _merged]]
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from llama_index.core.base.llms.types import TextBlock
 from llama_index.core.tools import AsyncBaseTool, BaseTool, FunctionTool, ToolMetadata, ToolOutput, adapt_to_async_tool
-from workflows.runtime.types.results import WaitingForEvent
+from workflows.runtime.types.results import DeleteWaiter, StepWorkerStateContextVar, WaitingForEvent
 
 from llama_index_tiered_memory import events
 from llama_index_tiered_memory.attach import Scope, checked, scope_for
@@ -35,8 +35,8 @@ def cached_tools(
     A FunctionTool stays one: context, partial parameters, callbacks and ``return_direct`` work as before (what a
     callback made of the result is what is kept). Positional and named arguments make one key, defaults filled in,
     the workflow context left out; a tool that takes the context depends on more than its arguments and is kept only
-    if registered with ``key=``, a function of the arguments. Exceptions, error outputs and waits for an event are
-    never kept. A hit gives a fresh output with this call's own input. The tools given stay as they are.
+    if registered with ``key=``, a function of the arguments. Exceptions, error outputs, waits for an event and what was made
+    of such an event are never kept. A hit gives a fresh output with this call's own input. The tools given stay as they are.
 
     ``max_tokens`` bounds what a model is shown of a result, about: of longer text the output's blocks hold the head and
     the tail, while ``raw_output`` and what is kept stay whole. An agent's memory cannot do that within a run. A tool
@@ -96,38 +96,54 @@ class _Cache:
         return output.model_copy(update={"blocks": blocks})
 
     def call(
-        self, name: str, args: Mapping[str, Any], run: Callable[[], ToolOutput], raw_input: dict[str, Any]
+        self,
+        name: str,
+        args: Mapping[str, Any],
+        run: Callable[[], ToolOutput],
+        raw_input: dict[str, Any],
+        defaults: Mapping[str, Any] | None = None,
     ) -> ToolOutput:
         """The kept output, or that of ``run``."""
         own: list[ToolOutput] = []
 
         def execute(**_: Any) -> Any:
+            answered = _answers()
             try:
                 own.append(run())
             except WaitingForEvent as error:
-                return Uncached(_Raised(error))
-            return _kept(own[0])
+                return Uncached(_Raised(error), alone=True)
+            return _kept(own[0], answered=_answers() > answered)
 
         scope = self._owner()
-        value = self.memory.tools.call(name, args, execute, scope=scope, form="llama_index", readable=is_output)
+        value = self.memory.tools.call(
+            name, args, execute, scope=scope, form="llama_index", readable=is_output, defaults=defaults
+        )
         self._tell(name, scope, executed=bool(own))
         return _given(value, own, raw_input)
 
     async def acall(
-        self, name: str, args: Mapping[str, Any], run: Callable[[], Any], raw_input: dict[str, Any]
+        self,
+        name: str,
+        args: Mapping[str, Any],
+        run: Callable[[], Any],
+        raw_input: dict[str, Any],
+        defaults: Mapping[str, Any] | None = None,
     ) -> ToolOutput:
         """The kept output, or that of awaiting ``run()``."""
         own: list[ToolOutput] = []
 
         async def execute(**_: Any) -> Any:
+            answered = _answers()
             try:
                 own.append(await run())
             except WaitingForEvent as error:
-                return Uncached(_Raised(error))
-            return _kept(own[0])
+                return Uncached(_Raised(error), alone=True)
+            return _kept(own[0], answered=_answers() > answered)
 
         scope = self._owner()
-        value = await self.memory.tools.acall(name, args, execute, scope=scope, form="llama_index", readable=is_output)
+        value = await self.memory.tools.acall(
+            name, args, execute, scope=scope, form="llama_index", readable=is_output, defaults=defaults
+        )
         self._tell(name, scope, executed=bool(own))
         return _given(value, own, raw_input)
 
@@ -153,8 +169,14 @@ class _Cache:
         return self  # one cache, however often an agent copies its tools
 
 
-def _kept(output: ToolOutput) -> Any:
-    return Uncached(None) if output.is_error else to_plain_output(output)
+def _kept(output: ToolOutput, *, answered: bool) -> Any:
+    return Uncached(None, alone=True) if output.is_error or answered else to_plain_output(output)
+
+
+def _answers() -> int:
+    """How many events this step of a workflow has waited for and got: a person's answer, most likely."""
+    step = StepWorkerStateContextVar.get(None)
+    return 0 if step is None else sum(isinstance(one, DeleteWaiter) for one in step.returns.return_values)
 
 
 def _given(value: Any, own: list[ToolOutput], raw_input: dict[str, Any]) -> ToolOutput:
@@ -174,7 +196,7 @@ class _CachedFunctionTool(FunctionTool):
         if self.requires_context and not self._cache.keeps(name):
             return self._cache.shown(run(*args, **kwargs), self.metadata)
         named, raw_input = self._named(args, kwargs)
-        output = self._cache.call(name, named, lambda: run(*args, **kwargs), raw_input)
+        output = self._cache.call(name, named, lambda: run(*args, **kwargs), raw_input, self._defaults())
         return self._cache.shown(output, self.metadata)
 
     async def acall(self, *args: Any, **kwargs: Any) -> ToolOutput:
@@ -183,12 +205,12 @@ class _CachedFunctionTool(FunctionTool):
         if self.requires_context and not self._cache.keeps(name):
             return self._cache.shown(await run(*args, **kwargs), self.metadata)
         named, raw_input = self._named(args, kwargs)
-        output = await self._cache.acall(name, named, lambda: run(*args, **kwargs), raw_input)
+        output = await self._cache.acall(name, named, lambda: run(*args, **kwargs), raw_input, self._defaults())
         return self._cache.shown(output, self.metadata)
 
     def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """The arguments by name, complete and without the context; and the input as an output reports it."""
-        given = {**getattr(self, "_field_defaults", {}), **self.partial_params, **kwargs}  # older releases have none
+        given = {**self._given(), **kwargs}
         reported = {name: value for name, value in given.items() if name != self.ctx_param_name}
         raw_input = {"args": args, "kwargs": reported}
         signature = inspect.signature(self.real_fn)
@@ -196,12 +218,25 @@ class _CachedFunctionTool(FunctionTool):
             bound = signature.bind(*args, **given)
         except TypeError:  # the call itself will say what is wrong
             return {"*args": args, **reported}, raw_input
+        return self._complete(bound), raw_input
+
+    def _defaults(self) -> dict[str, Any]:
+        """What is filled in for a call that names nothing."""
+        try:
+            return self._complete(inspect.signature(self.real_fn).bind_partial(**self._given()))
+        except TypeError:  # as above
+            return {}
+
+    def _given(self) -> dict[str, Any]:
+        return {**getattr(self, "_field_defaults", {}), **self.partial_params}  # older releases have none
+
+    def _complete(self, bound: inspect.BoundArguments) -> dict[str, Any]:
         bound.apply_defaults()
         named = dict(bound.arguments)
-        for name, parameter in signature.parameters.items():
+        for name, parameter in bound.signature.parameters.items():
             if parameter.kind is parameter.VAR_KEYWORD:
                 named |= named.pop(name)
-        return {name: value for name, value in named.items() if name != self.ctx_param_name}, raw_input
+        return {name: value for name, value in named.items() if name != self.ctx_param_name}
 
 
 class _CachedTool(AsyncBaseTool):

@@ -176,7 +176,7 @@ def paired(messages: Sequence[Message]) -> list[Message]:
     removed, and with them the thinking of that message (it is bound to its whole); a message left empty
     goes too. Others pass as they are. Calls of one id beside each other (some providers give the tool's name for
     one) have a result each. A call without an id is answered by a result under its tool's name, or by the next one
-    that has no id either.
+    that has no id either, or one that no call has (some frameworks make one up), unless it names another tool.
     """
     out: list[Message] = []
     at = 0
@@ -188,9 +188,12 @@ def paired(messages: Sequence[Message]) -> list[Message]:
         group = messages[at + 1 if calls else at : end]
         answers = [id for message in group for id in tool_results(message)]
         left = kept = calls & Counter(answers)
-        unnamed = (_call_counts(messages[at], _has_no_id) - kept).elements()
-        for name, id in zip(unnamed, [id for id in answers if id in _NO_ID], strict=False):
-            kept, left = kept + Counter([name]), left + Counter([id])
+        strays = [(id, _name_of(message)) for message in group for id in tool_results(message) if id not in calls]
+        for tool in (_call_counts(messages[at], _has_no_id) - kept).elements():
+            found = next((stray for stray in strays if stray[1] in (tool, None)), None)
+            if found is not None:
+                strays.remove(found)
+                kept, left = kept + Counter([tool]), left + Counter([found[0]])
         if end == len(messages) and kept != calls and not any(map(text_of, map(_of_user, group))):
             return out
         if calls:
@@ -215,7 +218,10 @@ def _call_counts(message: Message, such: Callable[[Mapping[str, Any]], bool] = l
     return blocks | Counter(_call_id(call) for call in _listed(message) if such(call))
 
 
-_NO_ID = ("", "None")  # as ``tool_results`` gives an empty id, or none
+def _name_of(result: Message) -> str | None:
+    """The tool that a result says it comes from, if it does."""
+    name = result.get("name") if result.get("role") == "tool" else None
+    return str(name) if name else None
 
 
 def _has_no_id(call: Mapping[str, Any]) -> bool:

@@ -108,7 +108,9 @@ class Settings:
     Mid term: ``mid_term`` (the rule), ``cache_bytes`` and ``cache_items`` (bounds of each cache),
     ``max_entry_share`` (an entry above this share of the byte bound is not stored),
     ``persist_caches`` (keep tool and response caches in the memory's file),
-    ``tool_output_characters`` (a longer tool output stands in a window as its head and tail).
+    ``tool_output_characters`` (a longer tool output stands in a window as its head and tail), ``wait_seconds`` (a call of
+    a cached tool waits that long for an equal one under way, then it runs beside it; None waits for ever, which a tool
+    that calls itself with its own arguments through a thread pool would do; an answer of a model is waited for ten minutes).
     Hooks, each a function, None for none: ``mask`` takes a text to be remembered and returns what is written
     (the default masks what looks like keys and tokens, see ``masking.py``; the log of a conversation stays
     verbatim, since a model is shown it again byte for byte; if the hook raises, nothing is written).
@@ -140,6 +142,7 @@ class Settings:
     max_entry_share: float = 0.2
     persist_caches: bool = True
     tool_output_characters: int = 16_000
+    wait_seconds: float | None = 60.0
     mask: Callable[[str], str] | None = mask_secrets
     rewrite: Callable[[str], str] | None = None
     rerank: Callable[[str, list[Hit]], Sequence[Hit]] | None = None
@@ -150,6 +153,8 @@ class Settings:
         _check("Settings.decay", self.decay, low=0.0, high=1.0, open_low=True)
         _check("Settings.max_entry_share", self.max_entry_share, low=0.0, high=1.0, open_low=True)
         _check("Settings.recall_time_scale", self.recall_time_scale, low=0.0, open_low=True)
+        if self.wait_seconds is not None:
+            _check("Settings.wait_seconds", self.wait_seconds, low=0.0)
         for name in ("recall_k", "recall_tokens"):
             _check_whole(f"Settings.{name}", getattr(self, name), low=0)
         for name in (

@@ -23,7 +23,7 @@ from langchain_tiered_memory.convert.requests import (
     shown,
     to_fit,
 )
-from langchain_tiered_memory.convert.results import document, kept_result, line, tool_message
+from langchain_tiered_memory.convert.results import document, line
 
 __all__ = [
     "asks_for_thinking",
@@ -32,7 +32,6 @@ __all__ = [
     "generations",
     "is_marked_from",
     "is_void",
-    "kept_result",
     "line",
     "logged",
     "message",
@@ -43,7 +42,6 @@ __all__ = [
     "shown",
     "thinks",
     "to_fit",
-    "tool_message",
     "verbatim",
     "with_block",
     "without_thinking",

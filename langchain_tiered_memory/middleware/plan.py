@@ -32,7 +32,8 @@ class TieredPromptPlanMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     ``plan`` and ``record`` of ``memory.prompts``: what was billed is in its ``stats()``. ``scope``: a string, or a
     function of the runtime, called at each model call; None is the memory's default. ``session``: the same; None is the
     thread id, and without one the conversation is recognised by how it begins. Where it stands in the list
-    does not matter. A plan that fails is counted in ``counts`` (``plan_failures``) and logged; the request is sent as it
+    does not matter, but behind a middleware that asks a model of its own instead (``ModelFallbackMiddleware``). A plan
+    that fails is counted in ``counts`` (``plan_failures``) and logged; the request is sent as it
     was. Another middleware's automatic breakpoint behind the recalled block is told of, once, in the log.
     """
 

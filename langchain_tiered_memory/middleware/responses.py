@@ -32,8 +32,9 @@ class TieredResponseCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]
     A hit is a new message with an id of its own and the token counts of the first answer; its
     ``response_metadata["cache"]`` says that it is one. What hits saved is counted apart, in
     ``memory.stats()["mid_term"]["responses"]``. Truncated, refused and failed answers are not kept. A run that is
-    streamed gets a replayed answer as one whole message. Where it stands in the list does not matter: the model asks
-    the memory when its request is final. ``scope``: a string, or a function of the runtime, called at each model call;
+    streamed gets a replayed answer as one whole message. Where it stands in the list does not matter, as the model asks
+    the memory when its request is final; but a middleware that asks a model of its own instead (``ModelFallbackMiddleware``)
+    stands before it. ``scope``: a string, or a function of the runtime, called at each model call;
     None is the memory's default. A cache of the model's own is not asked. Failures are counted in ``counts``
     (``lookup_failures``, ``update_failures``); the model answers then. A model class of your own that is not serialisable
     is told by its class, ``model``, ``temperature`` and ``max_tokens``, and what its ``_identifying_params`` name: name

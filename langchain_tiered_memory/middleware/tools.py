@@ -5,20 +5,24 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
+from langgraph.prebuilt import ToolRuntime
 from langgraph.types import Command
 
-from langchain_tiered_memory import calls, convert
+from langchain_tiered_memory import calls
 from langchain_tiered_memory.owner import Named, Owner, given_name, one_each
+from langchain_tiered_memory.tool_copies import cached
 from langchain_tiered_memory.turn_note import TieredMemoryState
 from shared_core import InvalidInput, TieredMemory, check_memory, open_again
 
 _log = logging.getLogger(__name__)
+_MOST_COPIES = 1_000
 
 
 class TieredToolCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
@@ -49,6 +53,9 @@ class TieredToolCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         self._name = name or type(self).__name__
         self._owner = Owner(memory, self._name, scope=scope)
         self._unseen: set[str] = set()
+        self._copies: dict[
+            tuple[int, str], tuple[BaseTool, BaseTool]
+        ] = {}  # each with its tool, so that the id stays its own
         self.counts: Counter[str] = Counter()
         for tool in one_each(tools):
             if not isinstance(tool, str | BaseTool):
@@ -89,40 +96,44 @@ class TieredToolCacheMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
     ) -> ToolMessage | Command[Any]:
-        """Answer from the cache with a new message, or run the tool."""
-        name = request.tool_call["name"]
-        if not calls.may_share(self._memory, name, request.tool, self.counts):
-            return handler(request)
-        own: list[Any] = []
-
-        def execute() -> Any:
-            own.append(handler(request))
-            return _kept(own[-1])
-
-        scope = self._owner.scope(request.state, request.runtime)
-        found = calls.run(self._memory, name, request.tool_call["args"], execute, scope=scope)
-        kept = own[-1] if own else convert.tool_message(found, request.tool_call)
-        return handler(request) if kept is None else kept  # a row that another hand wrote: as if there were none
+        """Run a tool that asks the memory first."""
+        if not self._is_unknown(request):
+            return handler(self._asking_first(request))
+        scope, name = self._owner.scope(request.state, request.runtime), request.tool_call["name"]
+        return calls.run(self._memory, name, {}, lambda: handler(request), scope=scope, defaults={})  # type: ignore[no-any-return]
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
     ) -> ToolMessage | Command[Any]:
         """``wrap_tool_call`` off the event loop."""
-        name = request.tool_call["name"]
-        if not calls.may_share(self._memory, name, request.tool, self.counts):
-            return await handler(request)
-        own: list[Any] = []
+        if not self._is_unknown(request):
+            return await handler(self._asking_first(request))
 
-        async def execute() -> Any:
-            own.append(await handler(request))
-            return _kept(own[-1])
+        scope, name = self._owner.scope(request.state, request.runtime), request.tool_call["name"]
+        return await calls.arun(self._memory, name, {}, lambda: handler(request), scope=scope, defaults={})  # type: ignore[no-any-return]
 
+    def _is_unknown(self, request: ToolCallRequest) -> bool:
+        """Whether a tool that the agent does not have may be run, by another middleware, and write anything."""
+        policy = self._memory.tools.policy(request.tool_call["name"])
+        return request.tool is None and (policy is None or not policy.kept)
+
+    def _asking_first(self, request: ToolCallRequest) -> ToolCallRequest:
+        """The request with its tool, and those another middleware may put in its place, as copies that ask the memory.
+
+        So what is kept is what the tool was really given and gave, whoever changes a call or its answer on the way.
+        """
+        if request.tool is None:
+            return request
         scope = self._owner.scope(request.state, request.runtime)
-        found = await calls.arun(self._memory, name, request.tool_call["args"], execute, scope=scope)
-        kept = own[-1] if own else convert.tool_message(found, request.tool_call)
-        return await handler(request) if kept is None else kept
+        runtime = request.runtime
+        if isinstance(runtime, ToolRuntime):
+            runtime = replace(runtime, tools=[self._cached(tool, scope) for tool in runtime.tools])
+        return replace(request, tool=self._cached(request.tool, scope), runtime=runtime)
 
-
-def _kept(answer: Any) -> Any:
-    kept = convert.kept_result(answer)
-    return calls.Apart(answer) if kept is None else kept
+    def _cached(self, tool: BaseTool, scope: str) -> BaseTool:
+        found = self._copies.get((id(tool), scope))
+        if found is None:
+            while len(self._copies) >= _MOST_COPIES:
+                self._copies.pop(next(iter(self._copies)), None)
+            found = self._copies[id(tool), scope] = (tool, cached(tool, self._memory, scope, self.counts))
+        return found[1]

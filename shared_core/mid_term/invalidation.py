@@ -106,8 +106,8 @@ class Generations:
 
     An entry holds its generations and is true while none of them is over. The count of an event is the
     number of entries still kept in the generations it ends, expired ones included. Entries that an event
-    made untrue leave a few at once and a few with each later call (``sweep``): until then they still count
-    where another event would have reached them too. Not thread-safe: the cache calls it inside its lock.
+    made untrue leave a few at once and a few with each later call (``sweep``); they count for that event
+    alone. Not thread-safe: the cache calls it inside its lock.
     """
 
     def __init__(self) -> None:
@@ -161,10 +161,20 @@ class Generations:
         for generation in chosen:
             self._take_out(kind, text, generation)
             generation.over = True
-            count += len(generation.keys)
+            count += len(generation.keys) - self._untrue(generation)
             if generation.keys:
                 self._dead.append(generation)
         return count
+
+    def _untrue(self, generation: Generation) -> int:
+        """How many of its entries an earlier event made untrue: they are still to leave."""
+        found: set[str] = set()
+        for dead in self._dead:
+            fewer, more = sorted((generation.keys, dead.keys), key=len)
+            found.update(
+                fewer & more if isinstance(fewer, set) and isinstance(more, set) else (k for k in fewer if k in more)
+            )
+        return len(found)
 
     def tools(self, prefix: str) -> list[str]:
         """Names of tools with entries or executions, that start so."""

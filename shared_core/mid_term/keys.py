@@ -83,3 +83,13 @@ def _array(value: np.ndarray[Any, Any] | np.generic, name: str) -> list[Any]:
 def arguments_key(args: Mapping[str, Any], key: Callable[[dict[str, Any]], Any] | None = None) -> str:
     """The canonical text of a call's arguments, or of what an explicit ``key`` function makes of them."""
     return canonical(dict(args)) if key is None else "key:" + canonical(key(dict(args)))
+
+
+def argument_digests(args: Mapping[str, Any]) -> dict[str, str]:
+    """What tells each argument's value from others, short and without the value. InvalidInput as ``canonical``."""
+    return {name: digest(canonical(value))[:32] for name, value in args.items()}
+
+
+def call_name(tool: str, digests: Mapping[str, str]) -> str:
+    """The name of the call with these arguments, for events: whoever knows the digests of a tool's defaults can make it."""
+    return digest(tool, *(part for name in sorted(digests) for part in (name, digests[name])))

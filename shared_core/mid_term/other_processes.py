@@ -5,10 +5,16 @@ No entries and no generations: those are of this process alone (``invalidation.p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 from shared_core.mid_term.invalidation import Kind, Reach, counter
 from shared_core.mid_term.rows import Rows
+
+_MOST_DEFAULTS: Final = 8
+"""Of so many functions of one name the defaults are noted: it may be the name of a new function each time."""
 
 
 class OtherProcesses:
@@ -17,20 +23,42 @@ class OtherProcesses:
     def __init__(self, rows: Rows | None) -> None:
         self._rows = rows
         self._noted: set[tuple[str, str]] = set()
+        self._functions: Counter[str] = Counter()
 
     def stamps(self, reach: Reach) -> tuple[int, ...] | None:
         """Where the counters of all the entry hangs on stand; None if that cannot be told now."""
         found = self._rows.stamps(reach.counters()) if self._rows is not None else []
         return None if found is None else tuple(found)
 
-    def note(self, reach: Reach) -> bool:
-        """Before the first execution: events of other processes must know what there is to reach."""
-        for at in (("tool", reach.tool), ("space", reach.space)):
-            if self._rows is not None and at not in self._noted:
+    def note(self, reach: Reach, defaults: Callable[[], Mapping[str, str]]) -> bool:
+        """Before the first execution: events of other processes must know what there is to reach.
+
+        ``defaults`` are the digests of those of the function: no value stands outside its scope's rows.
+        """
+        if self._rows is None:
+            return True
+        for at in (("tool", reach.tool), ("space", reach.space), *self._to_note(reach.tool, defaults())):
+            if at not in self._noted:
                 if not self._rows.note(*at):
                     return False
                 self._noted.add(at)
         return True
+
+    def _to_note(self, tool: str, defaults: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        at = (_defaults_of(tool), json.dumps(defaults, sort_keys=True))
+        if defaults and at not in self._noted and self._functions[tool] < _MOST_DEFAULTS:
+            self._functions[tool] += 1
+            yield at
+
+    def defaults(self, tool: str) -> Iterator[dict[str, str]]:
+        """What any process noted of the defaults of the tool's functions."""
+        for text in self._rows.names(_defaults_of(tool), "") if self._rows is not None else ():
+            try:
+                found = json.loads(text)
+            except ValueError:  # a row that another hand wrote
+                continue
+            if isinstance(found, dict):
+                yield {name: str(value) for name, value in found.items()}
 
     def end(self, kind: Kind, texts: Sequence[str], *, scope: str | None = None, space: str | None = None) -> int:
         """End what hangs on these things for every process that shares the rows; how many rows."""
@@ -50,3 +78,7 @@ class OtherProcesses:
         if ("space", space) not in self._noted and self._rows is not None and self._rows.noted("space", space):
             self._noted.add(("space", space))
         return ("space", space) in self._noted
+
+
+def _defaults_of(tool: str) -> str:
+    return f"defaults.{json.dumps(tool)}"  # escaped: a name may be any text

@@ -26,7 +26,7 @@ from shared_core.storage.base import Blobs
 
 _ASKED: Final = 10_000
 _ASKING: Final = 100
-_ASKING_SECONDS: Final = 600.0  # no model takes longer to answer; a call that failed has no put
+_ASKING_SECONDS: Final = 600.0  # no model takes longer to answer: then nobody waits, and a call that failed has no put
 
 
 class ResponseCache:
@@ -58,7 +58,7 @@ class ResponseCache:
             settings=settings, clock=clock, blobs=blobs, generations=generations, ids=ids,
             ttl=arguments.ttl("ttl", ttl), policy=policy,
         )  # fmt: skip
-        self._flights = SingleFlight()
+        self._flights = SingleFlight(patience=_ASKING_SECONDS)
         self._lock = threading.Lock()
         self._asked: dict[str, list[tuple[int, float]]] = {}  # generation and time of misses whose put is to come
         self._closed = False
@@ -178,9 +178,10 @@ class ResponseCache:
 
         ``hits`` (of them ``joined``: served by a call under way), ``misses`` by cause, ``not_kept`` by flaw,
         ``saved_input_tokens`` and ``saved_output_tokens``: what the hits would have cost, counted apart from
-        anything that was paid; ``entries``, ``bytes``, ``evictions``, ``storage_errors``.
+        anything that was paid; ``entries``, ``bytes``, ``evictions``, ``storage_errors``, ``given_up`` (calls of a model
+        that an equal one waited for ten minutes for, and then asked itself).
         """
-        return self._entries.stats()
+        return {**self._entries.stats(), "given_up": self._flights.given_up}
 
     def close(self) -> None:
         """From now on everything is a miss: ``call`` asks the model, nothing is kept."""

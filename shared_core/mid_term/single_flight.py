@@ -8,8 +8,11 @@ outcome, of one of the four kinds in ``flight.py``; what it holds is the caller'
 - A plain function led from a coroutine runs in a fresh thread, never in the loop's shared pool: followers
   that block there could otherwise take every thread the leader needs.
 - A call made, directly or further down, by the execution it would wait for does not wait: it executes alone. It is
-  known by its context, which tasks and ``asyncio.to_thread`` carry on; a bare thread pool does not.
+  known by its context, which tasks and ``asyncio.to_thread`` carry on.
   The same holds for two executions that would wait for each other, and for a blocking call on the leader's loop.
+- A bare thread pool carries no context, and nothing tells a call that an execution makes through one from a
+  stranger's: it would wait for its own caller for ever. So nobody waits without end: a flight that a follower has
+  waited for in full is given up, and the next caller leads another beside it. To run twice is better than to hang.
 """
 
 from __future__ import annotations
@@ -17,8 +20,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import itertools
+import math
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 
 from shared_core.forks import renew_in_child
@@ -36,12 +41,15 @@ class SingleFlight:
     """Flights by key. ``run`` and ``arun`` give (value, None) to the leader and (None, outcome) to the others.
 
     ``lead`` executes and returns (value for the leader, outcome for the followers); what it raises goes to
-    the leader, and to the followers if it is an ``Exception``.
+    the leader, and to the followers if it is an ``Exception``. A follower waits ``patience`` seconds at most, None
+    for ever; ``given_up`` counts the flights that took longer.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, patience: float | None) -> None:
         self._lock = threading.Lock()
         self._flights: dict[str, Flight] = {}
+        self._patience = patience
+        self.given_up = 0
         renew_in_child(self)
 
     def after_fork_in_child(self) -> None:
@@ -101,12 +109,13 @@ class SingleFlight:
         if leads:
             return self._lead(flight, lead), None
         try:
-            while True:
+            for seconds in self._waits():
                 try:
-                    return None, flight.future.result(_POLL_SECONDS)
+                    return None, flight.future.result(seconds)
                 except TimeoutError:
                     if flight.stranded():
                         self._land(flight, Again())
+            return None, self._give_up(flight)
         finally:
             self._leave(flight)
 
@@ -139,10 +148,14 @@ class SingleFlight:
             flight.task.add_done_callback(lambda _: self._land(flight, Again()))
         landed = asyncio.wrap_future(flight.future)
         try:
-            while not flight.future.done():
-                await asyncio.wait({landed}, timeout=_POLL_SECONDS)
+            for seconds in itertools.repeat(_POLL_SECONDS) if leads else self._waits():
+                if flight.future.done():
+                    break
+                await asyncio.wait({landed}, timeout=seconds)
                 if flight.stranded():
                     self._land(flight, Again())
+            if not flight.future.done():
+                return None, self._give_up(flight)
         finally:
             landed.cancel()
             self._leave(flight)
@@ -188,6 +201,21 @@ class SingleFlight:
                 task = flight.task
         if task is not None and flight.loop is not None and not flight.loop.is_closed():
             flight.loop.call_soon_threadsafe(task.cancel)
+
+    def _waits(self) -> Iterator[float]:
+        """How long to wait, again and again, until patience ends."""
+        left = math.inf if self._patience is None else self._patience
+        while left > 0:
+            yield min(left, _POLL_SECONDS)
+            left -= _POLL_SECONDS
+
+    def _give_up(self, flight: Flight) -> Outcome:
+        """The flight goes on for those who still wait for it; whoever comes now, leads another."""
+        with self._lock:
+            if self._flights.get(flight.key) is flight:  # the first of its followers
+                self.given_up += 1
+                self._forget(flight)
+        return Again()
 
     def _forget(self, flight: Flight) -> None:
         if self._flights.get(flight.key) is flight:

@@ -50,7 +50,7 @@ class ToolCache:
         self._entries = ToolEntries(settings=settings, clock=clock, blobs=blobs, policy=policy)
         self._counts = ToolCounts()
         self._known = KnownTools(scope_of, self._counts)
-        self._calls = ToolCalls(self._entries, self._counts)
+        self._calls = ToolCalls(self._entries, self._counts, patience=settings.wait_seconds)
 
     def register(
         self,
@@ -103,19 +103,22 @@ class ToolCache:
         scope: str | None = None,
         form: str = "",
         readable: Callable[[Any], bool] | None = None,
+        defaults: Mapping[str, Any] | None = None,
     ) -> Any:
         """The kept result of this call, or that of ``fn(**args)``, which is then kept.
 
         What ``fn`` raises is raised and never kept. ``fn`` may return ``Uncached(value)`` to hand a value out
-        without keeping it. ``form`` names the shape in which ``fn`` returns results, for callers that dress
+        without keeping it, ``Uncached(value, alone=True)`` to share it with no call that waits, either. ``form`` names the shape in which ``fn`` returns results, for callers that dress
         them up: results in different forms stand beside each other and are invalidated together. ``readable``
         says whether a kept result has that shape: one that has not (a damaged row) is a miss and a counted event.
+        ``defaults``: those of the function that ``fn`` stands for, where its own signature does not show them.
         """
         if tools.is_async(fn):
             raise InvalidInput(
                 f"tools.call: expected a plain function for {name!r}, got a coroutine function; use acall"
             )
-        prepared = self._known.prepare(name, args, tools.defaults(fn), scope, form=form, readable=readable)
+        filled = tools.defaults(fn) if defaults is None else tuple(defaults.items())
+        prepared = self._known.prepare(name, args, filled, scope, form=form, readable=readable)
         return self._calls.run(*prepared, lambda: fn(**args))
 
     async def acall(
@@ -127,9 +130,11 @@ class ToolCache:
         scope: str | None = None,
         form: str = "",
         readable: Callable[[Any], bool] | None = None,
+        defaults: Mapping[str, Any] | None = None,
     ) -> Any:
         """``call`` without blocking the loop: ``fn`` is a coroutine function, or a plain one for a thread."""
-        prepared = self._known.prepare(name, args, tools.defaults(fn), scope, form=form, readable=readable)
+        filled = tools.defaults(fn) if defaults is None else tuple(defaults.items())
+        prepared = self._known.prepare(name, args, filled, scope, form=form, readable=readable)
         return await self._calls.arun(*prepared, lambda: fn(**args), hop=not tools.gives_awaitable(fn))
 
     @overload
@@ -156,7 +161,9 @@ class ToolCache:
         ``register``; a ``reads`` or ``writes`` that names no parameter of the function is refused. Positional,
         keyword and default arguments make one key. Without an explicit ``name``, two functions never share results
         even if they are called alike, and those that no other process could recognise (closures, methods, callable
-        objects) are kept in memory only. After the memory was closed it is the function itself, uncached.
+        objects) are kept in memory only. An argument that a framework fills in (state, store, runtime) is one like any
+        other and makes each call another: ``key=lambda args: args["city"]`` says what counts, and the ``cached_tools`` of
+        the adapters know such arguments. After the memory was closed it is the function itself, uncached.
         """
         if fn is None:
             return lambda given: self.wrap(given, name=name, scope=scope, **register)
@@ -219,11 +226,11 @@ class ToolCache:
     def invalidate(self, name: str, args: Mapping[str, Any], *, scope: str | None = None) -> int:
         """Forget the result of one call, in one scope or (None) in all; how many entries that were.
 
-        ``args`` as the call had them. The defaults of its function are filled in where this process knows them: it
-        wrapped the function or has called the tool; else give them too.
+        ``args`` as the call had them, with or without the defaults of its function: those are known where any process
+        kept a result of it. A tool with ``key=`` has to be registered so here, too, and to be given complete arguments
+        or to be wrapped or called here before.
         """
-        call = self._known.call(name, args)
-        return 0 if call is None else self._forget("call", [call], scope)
+        return self._forget("call", self._known.calls(name, args, self._entries.others.defaults(name)), scope)
 
     def invalidate_prefix(self, name: str, *, scope: str | None = None) -> int:
         """Forget the results of every tool whose name starts so, in one scope or in all."""
@@ -263,9 +270,10 @@ class ToolCache:
         ``hits`` (of them ``joined``: served by a call under way), ``misses`` by cause, ``bypassed``
         (executions of tools that are never kept) and ``bypassed_tools`` (how many of each name), ``after_close``
         (executions since the memory was closed), ``entries``, ``bytes``, ``evictions``, ``seconds_saved``,
-        ``storage_errors``, and ``repeats``: the calls made most often, for an agent that runs in circles.
+        ``storage_errors``, ``given_up`` (executions that took longer than ``Settings.wait_seconds``: another was begun
+        beside them), and ``repeats``: the calls made most often, for an agent that runs in circles.
         """
-        return {**self._entries.stats(), **self._counts.stats()}
+        return {**self._entries.stats(), **self._counts.stats(), "given_up": self._calls.given_up}
 
 
 def _expect_function(what: str, fn: object) -> None:

@@ -38,15 +38,20 @@ class Prepared:
 class ToolCalls:
     """Runs calls on the entries and counts what is not kept. All methods are thread-safe."""
 
-    def __init__(self, entries: ToolEntries, counts: ToolCounts) -> None:
+    def __init__(self, entries: ToolEntries, counts: ToolCounts, *, patience: float | None) -> None:
         self._entries = entries
         self._counts = counts
-        self._flights = SingleFlight()
+        self._flights = SingleFlight(patience=patience)
         self._closed = False
 
     def close(self) -> None:
         """From now on everything is executed."""
         self._closed = True
+
+    @property
+    def given_up(self) -> int:
+        """Executions that took longer than anybody waits for one."""
+        return self._flights.given_up
 
     def run(self, prepared: Prepared, call: Call | None, run: Callable[[], Any]) -> Any:
         """The kept value, or what ``run()`` gives; without a call it is run whatever is kept."""

@@ -70,6 +70,11 @@ class ToolCounts:
                 "tool %r: a result was not kept, it cannot be told what it was read from; reads: %s", name, why
             )
 
+    def has_no_key(self, name: str, error: Exception) -> None:
+        """A call of a cached tool cannot be told from others: it may be an argument nobody thought of."""
+        if self._first(name):
+            _log.warning("tool %r is executed without the cache: %s", name, error)
+
     def _first(self, name: str) -> bool:
         """Whether the name was not warned about yet: once is enough."""
         with self._lock:

@@ -109,13 +109,13 @@ class ToolEntries:
             return "invalidated"
         if not alive(entry.created, call.policy.ttl, now):
             return "expired"
-        if entry.reach != call.reach:  # the tool was registered anew and reads something else now
+        if entry.reach.resources != call.reach.resources:  # the tool was registered anew and reads something else now
             return "invalidated"
         watched = watch.still(entry.watched, now)
         if watched is None:
             return "invalidated"
         entry.watched = watched  # a file that is no longer young need not be hashed again
-        if self.others.stamps(call.reach) != entry.stamps:
+        if self.others.stamps(entry.reach) != entry.stamps:
             return "invalidated"
         return None
 
@@ -154,6 +154,7 @@ class ToolEntries:
     def begin(self, call: Call, *, now: float | None = None) -> Attempt:
         """Take hold before an execution. Give it to ``finish`` or ``abort``."""
         started = self._clock() if now is None else now
+        call.settle()
         with self._lock:
             generations = self._generations
             hold = generations.hold(call.reach)
@@ -161,7 +162,7 @@ class ToolEntries:
             watched: watch.Watch | None = watch.watch(call.reach.resources, started)
         except OSError:
             watched = None
-        stamps = self.others.stamps(call.reach) if self.others.note(call.reach) else None
+        stamps = self.others.stamps(call.reach) if self.others.note(call.reach, call.default_digests) else None
         return Attempt(started, generations, hold, watched, stamps)
 
     def abort(self, call: Call, attempt: Attempt) -> None:
@@ -177,8 +178,12 @@ class ToolEntries:
     def finish(self, call: Call, attempt: Attempt, value: Any) -> tuple[Any, Outcome]:
         """Keep the value if that is possible and still true. The caller's value, and what followers may have."""
         ended = self._clock()
-        asked_not_to = isinstance(value, Uncached)
+        asked_not_to, alone = isinstance(value, Uncached), isinstance(value, Uncached) and value.alone
         value = value.value if asked_not_to else value
+        if alone:
+            self.abort(call, attempt)
+            self._count("uncacheable")
+            return value, Alone()
         try:
             frozen = freeze(value, copy=call.policy.copy)
         except InvalidInput:

@@ -15,9 +15,13 @@ from shared_core.storage import codec
 
 @dataclass(frozen=True, slots=True)
 class Uncached:
-    """Return ``Uncached(value)`` from a cached function to hand the value out without keeping it."""
+    """Return ``Uncached(value)`` from a cached function to hand the value out without keeping it.
+
+    Equal calls that came meanwhile share it, unless it is one caller's ``alone``: then each executes by itself.
+    """
 
     value: Any
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

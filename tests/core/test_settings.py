@@ -45,7 +45,7 @@ def test_a_rule_that_makes_no_sense_is_refused_by_name(wrong):
         {"cache_items": 0.5}, {"max_entry_share": 0}, {"max_entry_share": 1.5},
         {"zone": "Europe/Atlantis"}, {"zone": 2}, {"zone": None}, {"zone": {}}, {"zone": ""}, {"count_tokens": 4}, {"long_term": {"alpha": 1}},
         {"mid_term": 0.4}, {"mid_term": RecallWeights()}, {"recall": {}}, {"recall": Rule()}, {"persist_caches": 1},
-        {"persist_caches": "no"},
+        {"persist_caches": "no"}, {"wait_seconds": -1}, {"wait_seconds": math.inf}, {"wait_seconds": "long"},
     ],
 )  # fmt: skip
 def test_a_setting_that_makes_no_sense_is_refused_by_name(wrong):

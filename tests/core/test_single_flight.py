@@ -17,8 +17,8 @@ WAIT = 20  # seconds after which a test that hangs is a failure
 class Cache:
     """The smallest user of SingleFlight: a dict."""
 
-    def __init__(self):
-        self.flights = SingleFlight()
+    def __init__(self, patience=None):
+        self.flights = SingleFlight(patience=patience)
         self.kept = {}
         self.executions = 0
         self.lock = threading.Lock()
@@ -313,7 +313,7 @@ def test_a_loop_that_was_closed_over_its_execution_does_not_hold_the_key(cache):
 
 
 def test_what_cannot_be_shared_is_executed_by_each():
-    flights, made, go = SingleFlight(), [], threading.Event()
+    flights, made, go = SingleFlight(patience=None), [], threading.Event()
 
     def lead():
         assert go.wait(WAIT)
@@ -332,7 +332,11 @@ def test_what_cannot_be_shared_is_executed_by_each():
 
 
 def test_a_follower_of_an_overtaken_execution_asks_anew():
-    flights, outcomes, go = SingleFlight(), iter([("old", Again()), ("new", Value("new"))]), threading.Event()
+    flights, outcomes, go = (
+        SingleFlight(patience=None),
+        iter([("old", Again()), ("new", Value("new"))]),
+        threading.Event(),
+    )
 
     def lead():
         assert go.wait(WAIT)
@@ -358,3 +362,67 @@ async def test_where_no_thread_can_be_started_nobody_is_left_waiting(cache, monk
         with pytest.raises(RuntimeError, match="new thread"):
             await cache.acall_plain("k", lambda: 1)
     assert await asyncio.wait_for(cache.acall_plain("k", lambda: 2), WAIT) == 2
+
+
+# Waiting without end
+
+
+def test_a_function_that_calls_itself_through_a_bare_thread_pool_is_executed_beside_itself():
+    """No context comes along, so the inner call cannot know whose it is: it waits, and then no longer."""
+    cache = Cache(patience=0.01)
+
+    def outer():
+        with ThreadPoolExecutor(1) as pool:
+            return "outer " + pool.submit(cache.call, "k", lambda: "inner").result(WAIT)
+
+    assert cache.call("k", outer) == "outer inner"
+    assert (cache.executions, cache.flights.given_up, len(cache.flights)) == (2, 1, 0)
+
+
+async def test_a_coroutine_that_calls_itself_through_a_bare_thread_pool_is_executed_beside_itself():
+    cache = Cache(patience=0.01)
+
+    async def inner():
+        return "inner"
+
+    async def outer():
+        def fresh():
+            return asyncio.run(cache.acall("k", inner))
+
+        return "outer " + await asyncio.get_running_loop().run_in_executor(None, fresh)
+
+    assert await asyncio.wait_for(cache.acall("k", outer), WAIT) == "outer inner"
+    assert (cache.executions, cache.flights.given_up, len(cache.flights)) == (2, 1, 0)
+
+
+def test_of_many_that_wait_in_vain_one_executes_and_the_others_wait_for_that_one():
+    """Three inner calls: the first that gives up leads anew, and what it found serves the two others."""
+    cache = Cache(patience=0.05)
+    three = threading.Barrier(3, timeout=WAIT)
+
+    def inner():
+        three.wait()
+        return cache.call("k", lambda: "inner")
+
+    def outer():
+        with ThreadPoolExecutor(3) as pool:
+            return [one.result(WAIT) for one in [pool.submit(inner) for _ in range(3)]]
+
+    assert cache.call("k", outer) == ["inner"] * 3
+    assert (cache.executions, cache.flights.given_up) == (2, 1)
+
+
+def test_a_leader_that_was_given_up_still_answers_its_own_caller_and_spoils_nothing():
+    cache, go = Cache(patience=0.01), threading.Event()
+
+    def slow():
+        assert go.wait(WAIT)
+        return "slow"
+
+    with ThreadPoolExecutor(1) as pool:
+        leader = pool.submit(cache.call, "k", slow)
+        cache.followers_blocking("k", 1)
+        assert cache.call("k", lambda: "quick") == "quick"
+        go.set()
+        assert leader.result(WAIT) == "slow"
+    assert len(cache.flights) == 0

@@ -3,6 +3,7 @@
 import copy
 import functools
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -216,6 +217,25 @@ def test_a_function_can_ask_not_to_be_kept(tools):
     assert tool.calls == 3
 
 
+@pytest.mark.parametrize("copy", [True, False])
+def test_a_value_that_is_one_callers_alone_is_neither_kept_nor_shared_with_who_waits_for_it(copy):
+    tools = tool_cache()
+    tools.register("ask", copy=copy)
+    ran: list[None] = []
+
+    def ask():
+        ran.append(None)
+        number = len(ran)
+        while number == 1 and next(iter(tools._calls._flights._flights.values())).waiters < 2:
+            threading.Event().wait(0.001)  # nothing announces a follower
+        return Uncached(number, alone=True)
+
+    with ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(tools.call, "ask", {}, ask) for _ in range(2)]
+        assert sorted(one.result(20) for one in asked) == [1, 2]
+    assert (tools.stats()["entries"], tools.stats()["joined"], tools.stats()["misses"]["uncacheable"]) == (0, 0, 2)
+
+
 # ttl
 
 
@@ -310,3 +330,20 @@ class Detached:
 def test_a_result_that_cannot_be_asked_whether_it_failed_reaches_the_caller_all_the_same(tools, make):
     value = make()
     assert tools.call("search", {"q": 1}, lambda q: value) is value
+
+
+def test_a_tool_that_calls_itself_through_a_thread_pool_runs_twice_rather_than_waiting_for_itself():
+    """The pool carries no context: the inner call takes the outer one for a stranger's, and waits its time."""
+    tools = tool_cache(wait_seconds=0.01)
+
+    def nested(depth):
+        if seen:
+            return "inner"
+        seen.append(depth)
+        with ThreadPoolExecutor(1) as pool:
+            return f"outer {pool.submit(cached, depth).result(20)}"
+
+    seen: list[int] = []
+    cached = tools.wrap(nested)
+    assert cached(1) == "outer inner"
+    assert (cached(1), tools.stats()["given_up"]) == ("outer inner", 1)

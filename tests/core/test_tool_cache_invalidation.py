@@ -99,3 +99,16 @@ def test_a_rewind_reaches_every_function_of_a_name_that_was_to_go_with_it(tools)
     assert tools.stats()["misses"]["cold"] == 2
     assert goes(1) == "goes"
     assert tools.stats()["misses"]["invalidated"] == 1
+
+
+def test_a_call_named_without_defaults_reaches_that_of_every_function_of_the_name(tools):
+    def of(unit):
+        def weather(city, unit=unit):
+            return f"{city} {unit}"
+
+        return tools.wrap(weather)
+
+    celsius, fahrenheit = of("C"), of("F")
+    assert (celsius("Rome"), fahrenheit("Rome"), celsius("Oslo")) == ("Rome C", "Rome F", "Oslo C")
+    assert tools.invalidate("weather", {"city": "Rome"}) == 2
+    assert tools.invalidate("weather", {"city": "Oslo", "unit": "C"}) == 1

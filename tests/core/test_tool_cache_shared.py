@@ -5,6 +5,7 @@ Two caches on one ``InMemoryBlobs`` stand for two processes: they share the rows
 
 import os
 import threading
+from enum import Enum
 
 import pytest
 
@@ -14,6 +15,10 @@ from shared_core.settings import Settings
 from shared_core.storage.base import Blob
 from shared_core.testing import FakeClock, InMemoryBlobs
 from tests.core.tool_cache_kit import Counted, tool_cache
+
+
+class Kind(Enum):
+    QUICK = 1
 
 
 @pytest.fixture
@@ -34,6 +39,7 @@ def process(clock, blobs):
         tools.register("set", writes="item")
         return tools
 
+    start.clock, start.blobs = clock, blobs
     return start
 
 
@@ -351,3 +357,53 @@ def test_trimming_removes_the_earliest_created_over_all_scopes(blobs):
     assert blobs.trim("n", max_items=2, max_bytes=19) == 1
     assert blobs.keys("ada", "n", now=9) == ["late"]
     assert blobs.keys("ben", "other", now=9) == ["untouched"]
+
+
+def test_a_call_is_named_with_or_without_defaults_that_only_another_process_knows(process):
+    """The function was called and wrapped over there; here its name is all there is."""
+
+    def search(query, limit=10, since=None, *, exact=False):
+        return [query, limit]
+
+    def asked():
+        tools = process()
+        tools.register("search")
+        return tools.call("search", {"query": "x"}, search)
+
+    for named in (
+        {"query": "x"},
+        {"query": "x", "exact": False},
+        {"query": "x", "limit": 10, "since": None, "exact": False},
+    ):
+        assert asked() == ["x", 10]
+        assert tool_cache(process.clock, blobs=process.blobs).invalidate("search", named) == 1
+    assert asked() == ["x", 10]
+    assert tool_cache(process.clock, blobs=process.blobs).invalidate("search", {"query": "x", "limit": 11}) == 0
+
+
+def test_defaults_of_any_type_that_can_be_compared_are_known_elsewhere(process):
+    assert process().call("get", {}, lambda item="7" * 2_000, how=Kind.QUICK: "long") == "long"
+    assert tool_cache(process.clock, blobs=process.blobs).invalidate("get", {}) == 1
+
+
+def test_a_default_that_cannot_be_compared_hides_no_other(process):
+    """A call that leaves it in is never kept; one that names something else is, and is found."""
+    assert process().call("get", {"client": 1}, lambda item="7", client=Kind: "seven") == "seven"
+    assert tool_cache(process.clock, blobs=process.blobs).invalidate("get", {"client": 1}) == 1
+
+
+def test_no_default_stands_in_the_rows_as_it_is(process):
+    """A function made for one user may hold that user's text in a default, and erasing a scope must find all of it."""
+    process().call("get", {"item": "7"}, lambda item, user="ada lovelace": "seven")
+    place = '\x1ftools.defaults."get"'
+    (noted,) = process.blobs.keys(place, place, now=0.0)
+    assert "user" in noted
+    assert "ada" not in noted
+
+
+def test_a_name_that_stands_for_a_new_function_each_time_does_not_fill_the_rows(process):
+    tools = process()
+    for n in range(50):
+        tools.call("get", {"item": "7"}, lambda item, n=n: n)
+    noted = process.blobs.keys('\x1ftools.defaults."get"', '\x1ftools.defaults."get"', now=0.0)
+    assert len(noted) == 8

@@ -192,3 +192,27 @@ def test_the_sessions_of_a_scope_are_listed_in_the_order_of_their_first_message(
             memory.context(session, scope=scope).append({"role": "user", "content": "hello"})
         assert memory.sessions() == ["s2", "s1"]
         assert memory.sessions(scope="bob") == ["s3"]
+
+
+def test_a_tool_whose_calls_cannot_be_told_apart_says_so_once_and_what_to_type(caplog):
+    """What a framework fills in (a runtime, a store) is an argument like any other, and shows nothing to compare."""
+    tools = tool_cache()
+
+    class Runtime:
+        pass
+
+    def weather(city, runtime):
+        return city
+
+    told = tools.wrap(weather)
+    assert [told("Rome", Runtime()) for _ in range(3)] == ["Rome"] * 3
+    (record,) = caplog.records
+    assert "'weather' is executed without the cache" in record.getMessage()
+    assert "Runtime" in record.getMessage()
+    assert "register the tool with key=" in record.getMessage()
+    assert tools.stats()["misses"]["uncacheable"] == 3
+
+    counted = Counted("Rome")
+    by_city = tools.wrap(counted, name="by_city", key=lambda args: args["city"])
+    assert [by_city(city="Rome", runtime=Runtime()) for _ in range(3)] == ["Rome"] * 3
+    assert counted.calls == 1

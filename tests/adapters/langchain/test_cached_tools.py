@@ -12,6 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import InjectedState, ToolNode
 from langgraph.types import Command, interrupt
+from pydantic import v1
 
 from langchain_tiered_memory import cached_tools
 from shared_core import InvalidInput, ScopeRequired
@@ -297,3 +298,24 @@ def test_in_a_graph_of_ones_own_what_a_person_answered_is_not_kept(memory):
         thread = {"configurable": {"thread_id": answer}}
         assert app.invoke({"messages": [calling("ask", {"question": "sky?"})]}, thread)["__interrupt__"]
         assert app.invoke(Command(resume=answer), thread)["messages"][-1].content == answer
+
+
+def test_a_call_is_forgotten_by_what_it_named_though_the_tool_fills_in_more(memory):
+    made = kept(weather, memory)
+    assert made.invoke({"city": "Rome"}) == made.invoke({"city": "Rome", "unit": "C"}) == "sunny in Rome, 20 C"
+    assert memory.tools.invalidate("weather", {"city": "Rome"}) == 1
+    made.invoke({"city": "Rome"})
+    assert RAN == ["Rome", "Rome"]
+
+
+def test_a_tool_whose_arguments_are_a_model_of_pydantic_1_is_kept_like_any_other(memory):
+    class Place(v1.BaseModel):
+        city: str
+        unit: str = "C"
+
+    given = StructuredTool.from_function(
+        lambda city, unit: RAN.append(city) or f"{city} {unit}", name="place", description="d", args_schema=Place
+    )
+    made = kept(given, memory)
+    assert [made.invoke({"city": "Rome"}) for _ in range(2)] == ["Rome C"] * 2
+    assert (RAN, memory.tools.invalidate("place", {"city": "Rome"})) == (["Rome"], 1)

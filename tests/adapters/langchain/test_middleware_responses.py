@@ -11,7 +11,7 @@ from typing import Annotated
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware
+from langchain.agents.middleware import AgentMiddleware, ModelFallbackMiddleware
 from langchain.agents.structured_output import ToolStrategy
 from langchain_core.language_models import FakeMessagesListChatModel, GenericFakeChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
@@ -419,3 +419,18 @@ def test_what_holds_a_model_out_of_sight_is_asked_always_counted_and_told_once(m
     assert [r.getMessage() for r in caplog.records] == [
         "responses are not cached: expected a chat model, got RunnableSequence"
     ]
+
+
+def test_the_models_of_a_fallback_middleware_are_seen_by_what_stands_behind_it(memory):
+    """It brings its own model in the place of the one we were shown: behind it, we are shown that one."""
+
+    class Down(ScriptedModel):
+        def _generate(self, *args, **kwargs):
+            raise RuntimeError("down")
+
+    other = ScriptedModel(model="other", script=[AIMessage("from the other")])
+    for _ in range(2):
+        parts = [ModelFallbackMiddleware(other), TieredResponseCacheMiddleware(memory)]
+        agent = create_agent(Down(), [], middleware=parts)
+        assert agent.invoke(user("hi"))["messages"][-1].content == "from the other"
+    assert other.calls == 1

@@ -1,5 +1,7 @@
 """An agent that goes back to a checkpoint: the log goes with it, the abandoned branch is neither lost nor recalled."""
 
+import asyncio
+
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage
@@ -200,3 +202,36 @@ def test_results_of_tools_that_go_back_with_the_application_are_dropped_and_othe
         model.script = [AIMessage("hello")] * model.calls + both
         agent.invoke(user("look"), since)
     assert ran == ["board", "weather", "board"]
+
+
+@pytest.mark.parametrize("asynchronous", [True, False])
+def test_a_run_that_goes_back_into_the_midst_of_its_turn_reads_what_went_back_with_it(memory, asynchronous):
+    """The board is read, bumped and read again; then the application restores it and replays from before the first read."""
+    board = {"bumps": 0}
+
+    @tool
+    def read() -> str:
+        """State that the application restores."""
+        return str(board["bumps"])
+
+    @tool
+    def bump() -> str:
+        """Write."""
+        board["bumps"] += 1
+        return "bumped"
+
+    memory.tools.register("read", rewinds=True)
+    script = [*(calling(name, {}, id=f"c{i}") for i, name in enumerate(["read", "bump", "read"])), AIMessage("done")]
+    agent = create_agent(
+        ScriptedModel(script=script),
+        [read, bump],
+        middleware=[TieredMemoryMiddleware(memory)],
+        checkpointer=InMemorySaver(),
+    )
+    invoke = (lambda *given: asyncio.run(agent.ainvoke(*given))) if asynchronous else agent.invoke
+    found = invoke(user("?"), THREAD)
+    assert [m.content for m in found["messages"] if m.type == "tool"] == ["0", "bumped", "1"]
+    before = [state for state in agent.get_state_history(THREAD) if state.next == ("tools",)][-1]
+    board["bumps"] = 0
+    found = invoke(None, before.config)
+    assert [m.content for m in found["messages"] if m.type == "tool"] == ["0"]

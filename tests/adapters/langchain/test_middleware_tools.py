@@ -8,6 +8,7 @@ from typing import Annotated
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import InjectedToolArg, InjectedToolCallId, tool
@@ -162,6 +163,20 @@ def test_commands_and_lists_belong_to_their_call_and_are_not_kept(memory):
     result = agent_of(asking("Paris", "Paris"), [weather], memory).invoke(user("?"))
     assert ran == ["c0", "c1"]
     assert [m.tool_call_id for m in answers(result)] == ["c0", "c1"]
+
+
+def test_a_command_belongs_to_its_call_also_where_results_are_handed_out_as_they_are(memory):
+    ran = []
+
+    @tool
+    def weather(city: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command:
+        """A command."""
+        ran.append(tool_call_id)
+        return Command(update={"messages": [ToolMessage("sunny", tool_call_id=tool_call_id)]})
+
+    memory.tools.register("weather", key=lambda args: args["city"], copy=False)
+    result = agent_of(asking("Paris", "Paris"), [weather], memory).invoke(user("?"))
+    assert ran == [m.tool_call_id for m in answers(result)] == ["c0", "c1"]
 
 
 def asks_a_person(ran):
@@ -467,10 +482,28 @@ def test_the_tool_schemas_the_model_is_bound_to_are_the_same_with_us(memory):
     assert plain.requests[0][1] == ours.requests[0][1]
 
 
-@pytest.mark.parametrize("value", [b'"hello"', b"null", b"[]", b'{"zz":1}', b'{"content":{"a":1}}'])
+NO_VALUES = [b'{"$zz":1}', b"{", b""]
+NO_PAIRS = [b'"hello"', b"null", b"[]", b'{"$tuple":[1]}']
+
+
+@pytest.mark.parametrize(
+    ("format", "value"),
+    [
+        *(("content", value) for value in NO_VALUES),
+        *(("content_and_artifact", value) for value in NO_VALUES + NO_PAIRS),
+    ],
+)
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_kept_result_that_another_hand_wrote_is_a_miss(opened, tmp_path, value, asynchronous):
-    weather, ran = counted()
+def test_a_kept_result_that_another_hand_wrote_is_a_miss(opened, tmp_path, value, format, asynchronous):
+    """Bytes that are no value; and for a tool that gives content and artifact, whatever is no pair."""
+    ran = []
+
+    @tool(response_format=format)
+    def weather(city: str):
+        """The weather in a city."""
+        ran.append(city)
+        return ("sunny", 20) if format == "content_and_artifact" else "sunny"
+
     agent_of(asking("Paris"), [weather], opened()).invoke(user("?"))
     with closing(sqlite3.connect(tmp_path / "memory.db")) as db, db:
         (stored,) = db.execute("SELECT value FROM blobs WHERE namespace = 'tools'").fetchone()
@@ -478,5 +511,133 @@ def test_a_kept_result_that_another_hand_wrote_is_a_miss(opened, tmp_path, value
     db.close()
     agent = agent_of(asking("Paris"), [weather], opened())
     result = asyncio.run(agent.ainvoke(user("?"))) if asynchronous else agent.invoke(user("?"))
-    assert [m.content for m in answers(result)] == ["sunny in Paris"]
+    assert [m.content for m in answers(result)] == ["sunny"]
     assert ran == ["Paris"] * 2
+
+
+def test_a_call_is_the_same_whether_or_not_the_model_writes_a_default(memory):
+    """The model names the unit once and leaves it out once; either way it is forgotten by the city alone."""
+    ran = []
+
+    @tool
+    def temperature(city: str, unit: str = "C") -> str:
+        """The temperature in a city."""
+        ran.append(unit)
+        return f"20 {unit}"
+
+    memory.tools.register("temperature")
+    for args in ({"city": "Rome"}, {"city": "Rome", "unit": "C"}):
+        model = ScriptedModel(script=[calling("temperature", args), AIMessage("done")])
+        create_agent(model, [temperature], middleware=[TieredMemoryMiddleware(memory)]).invoke(user("?"))
+    assert ran == ["C"]
+    assert memory.tools.invalidate("temperature", {"city": "Rome"}) == 1
+
+
+# Other middlewares that change a call or its answer on the way to the tool
+
+
+class Reviewer(HumanInTheLoopMiddleware):
+    """A person decides about every call of the weather."""
+
+    def __init__(self, **given):
+        super().__init__(interrupt_on={"weather": True}, **given)
+
+
+def reviewed(memory, tools, decision, thread, *, outer, model=None):
+    """One question to an agent whose reviewer stands behind (``outer``) or before the memory; the last tool's answer."""
+    parts = [TieredMemoryMiddleware(memory, tools=["weather"]), Reviewer()]
+    agent = create_agent(
+        model or asking("Rome"), tools, middleware=parts if outer else parts[::-1], checkpointer=InMemorySaver()
+    )
+    where = {"configurable": {"thread_id": thread}}
+    agent.invoke(user("?"), where)
+    return answers(agent.invoke(Command(resume={"decisions": [decision]}), where))[-1]
+
+
+def edited(name, city):
+    return {"type": "edit", "edited_action": {"name": name, "args": {"city": city}}}
+
+
+@pytest.mark.parametrize("outer", [True, False])
+def test_what_a_reviewer_made_of_a_call_is_kept_as_the_call_that_ran(memory, outer):
+    """Rome is asked for four times; once Oslo runs instead, once nothing does, and Rome is still to be run, once."""
+    weather, ran = counted()
+
+    def decided(decision, thread):
+        return reviewed(memory, [weather], decision, thread, outer=outer).content
+
+    assert decided(edited("weather", "Oslo"), "t1").endswith("sunny in Oslo")
+    assert "sunny" not in decided({"type": "reject", "message": "no"}, "t2")
+    assert [decided({"type": "approve"}, f"t{i}") for i in (3, 4)] == ["sunny in Rome"] * 2
+    assert ran == ["Oslo", "Rome"]
+
+
+@pytest.mark.parametrize("outer", [True, False])
+def test_a_tool_that_a_reviewer_put_in_another_ones_place_is_told_of(memory, outer):
+    """The model asks to read, the reviewer has something written instead: what was read before is stale."""
+    weather, ran = counted()
+
+    @tool
+    def wreck(city: str) -> str:
+        """Nobody registered it, so it may change anything."""
+        return f"wrecked {city}"
+
+    assert reviewed(memory, [weather, wreck], {"type": "approve"}, "t1", outer=outer).content == "sunny in Rome"
+    assert reviewed(memory, [weather, wreck], edited("wreck", "Rome"), "t2", outer=outer).content.endswith(
+        "wrecked Rome"
+    )
+    reviewed(memory, [weather, wreck], {"type": "approve"}, "t3", outer=outer)
+    assert ran == ["Rome", "Rome"]
+
+
+@pytest.mark.parametrize("asynchronous", [True, False])
+def test_what_another_middleware_adds_to_an_answer_is_added_to_a_kept_one_too_and_never_kept(memory, asynchronous):
+    weather, ran = counted()
+
+    class Signing(AgentMiddleware):
+        def wrap_tool_call(self, request, handler):
+            return self._signed(handler(request), request)
+
+        async def awrap_tool_call(self, request, handler):
+            return self._signed(await handler(request), request)
+
+        def _signed(self, answer, request):
+            return answer.model_copy(update={"content": f"{answer.content}, for {request.tool_call['id']}"})
+
+    parts = [TieredMemoryMiddleware(memory, tools=["weather"]), Signing()]
+    agent = create_agent(asking("Rome", "Rome"), [weather], middleware=parts)
+    found = asyncio.run(agent.ainvoke(user("?"))) if asynchronous else agent.invoke(user("?"))
+    assert [m.content for m in answers(found)] == ["sunny in Rome, for c0", "sunny in Rome, for c1"]
+    assert ran == ["Rome"]
+
+
+@pytest.mark.parametrize("asynchronous", [True, False])
+def test_a_tool_that_only_another_middleware_has_is_run_each_time_and_makes_reads_stale(memory, asynchronous):
+    weather, ran = counted()
+
+    @tool
+    def hidden(city: str) -> str:
+        """Given by a middleware when it is called."""
+        return f"hidden {city}"
+
+    class Giving(AgentMiddleware):
+        def wrap_model_call(self, request, handler):
+            return handler(request.override(tools=[*request.tools, hidden]))
+
+        async def awrap_model_call(self, request, handler):
+            return await handler(request.override(tools=[*request.tools, hidden]))
+
+        def wrap_tool_call(self, request, handler):
+            return handler(request.override(tool=hidden) if request.tool is None else request)
+
+        async def awrap_tool_call(self, request, handler):
+            return await handler(request.override(tool=hidden) if request.tool is None else request)
+
+    script = [calling(name, {"city": "Rome"}, id=f"c{i}") for i, name in enumerate(["weather", "hidden", "weather"])]
+    agent = create_agent(
+        ScriptedModel(script=[*script, AIMessage("done")]), [weather],
+        middleware=[TieredMemoryMiddleware(memory, tools=["weather"]), Giving()],
+    )  # fmt: skip
+    found = asyncio.run(agent.ainvoke(user("?"))) if asynchronous else agent.invoke(user("?"))
+    assert [m.content for m in answers(found)] == ["sunny in Rome", "hidden Rome", "sunny in Rome"]
+    assert ran == ["Rome", "Rome"]

@@ -314,3 +314,18 @@ def test_what_is_held_of_a_turn_goes_to_nobody_else_whose_message_has_the_same_i
         agent.invoke(ask, {"configurable": {"thread_id": "ada"}})
     agent.invoke({"messages": [HumanMessage("Bob's.", id="1")]}, {"configurable": {"thread_id": "bob"}})
     assert texts(memory, scope="bob") == ["Bob's.", "Take a coat."]
+
+
+def test_what_is_kept_of_a_turn_is_neither_taken_from_the_user_nor_shown_to_one_who_names_what_to_see(memory):
+    """An input that claims another's note changes nothing: the entry is private on the way in, too."""
+    memory.remember("Ben's safe opens with 4711.", scope="ben")
+    model = ScriptedModel(script=[AIMessage("Hello.")])
+    agent = create_agent(model, [], middleware=[TieredMemoryMiddleware(memory)], checkpointer=InMemorySaver())
+    claimed = {"scope": "ben", "session": "t1", "message": "m1", "writer": "w", "asked": None, "ids": [], "digest": ""}
+    asked = {"messages": [HumanMessage("Which number opens the safe?", id="m1")]}
+    given = {**asked, "tiered_memory": {"TieredMemoryMiddleware": claimed}}
+    assert list(agent.invoke(given, THREAD)) == ["messages"]
+    assert "4711" not in str(model.requests)
+    assert texts(memory, scope="ben") == ["Ben's safe opens with 4711."]
+    streamed = agent.stream(user("Again?"), THREAD, stream_mode="values", output_keys=["messages"])
+    assert {name for part in streamed for name in part} == {"messages"}

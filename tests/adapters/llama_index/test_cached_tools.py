@@ -6,12 +6,28 @@ from pathlib import Path
 
 import pytest
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse
 from llama_index.core.tools import FunctionTool, ToolOutput, calling
 from llama_index.core.tools.calling import acall_tool, call_tool
+from llama_index.core.workflow import Context, HumanResponseEvent, InputRequiredEvent
 
 from llama_index_tiered_memory import cached_tools
 from shared_core import InvalidInput, ScopeRequired
+from tests.adapters.llama_index.models import Chunked
+from tests.adapters.llama_index.models import calling as calls_once
 from tests.adapters.llama_index.shared import cached
+
+
+def once_calling(name, arguments):
+    """A script: one call, and then what the tool said."""
+
+    def chunks(messages):
+        if messages[-1].role == "tool":
+            yield ChatResponse(message=ChatMessage(role="assistant", content=messages[-1].content), delta="")
+        else:
+            yield from calls_once(name, arguments)(messages)
+
+    return chunks
 
 
 class TestOneCallOneExecution:
@@ -32,6 +48,19 @@ class TestOneCallOneExecution:
         ):
             assert output.content == "Rome 20C"
         assert len(counted.calls) == 1
+
+    def test_a_call_is_forgotten_by_what_it_named_though_the_tool_fills_in_more(self, memory, counted):
+        tool = cached(memory, counted.lookup, register={})
+        tool(city="Rome")
+        assert memory.tools.invalidate("lookup", {"city": "Rome"}) == 1
+        tool(city="Rome")
+        assert len(counted.calls) == 2
+
+    def test_a_call_is_forgotten_by_what_it_named_beside_partial_parameters(self, memory, counted):
+        memory.tools.register("lookup")
+        (tool,) = cached_tools([FunctionTool.from_defaults(counted.lookup, partial_params={"unit": "F"})], memory)
+        assert tool(city="Rome").content == "Rome 20F"
+        assert memory.tools.invalidate("lookup", {"city": "Rome"}) == 1
 
     def test_other_arguments_are_another_call(self, memory, counted):
         tool = cached(memory, counted.lookup, register={})
@@ -180,6 +209,43 @@ class TestFailures:
             assert output.is_error
             assert output.content == "is an error"
         assert runs == ["x", "x"]
+
+    async def test_equal_calls_at_once_each_get_an_error_output_of_their_own(self, memory):
+        runs = []
+
+        async def sick(q: str) -> str:
+            """Answer with an error."""
+            runs.append(q)
+            await asyncio.sleep(0)
+            return "sick"
+
+        def mark(result):
+            return ToolOutput(content="is an error", tool_name="sick", raw_input={}, raw_output=result, is_error=True)
+
+        tool = cached(memory, FunctionTool.from_defaults(async_fn=sick, callback=mark), register={})
+        outputs = await asyncio.gather(*(tool.acall(q="x") for _ in range(3)))
+        assert [(output.content, output.is_error) for output in outputs] == [("is an error", True)] * 3
+        assert len(runs) == 3
+
+    async def test_what_a_person_answered_in_the_midst_of_a_call_is_not_kept(self, memory):
+        """It is an answer to one question at one moment, also where the arguments are said to tell the result."""
+
+        async def delete(context: Context, what: str) -> str:
+            """Delete, if a person agrees."""
+            event = await context.wait_for_event(HumanResponseEvent, waiter_event=InputRequiredEvent(prefix="sure?"))
+            return f"{what}: {event.response}"
+
+        tool = cached(memory, delete, register={"key": lambda args: args["what"]})
+        said = []
+        for answer in ("yes", "no"):
+            agent = FunctionAgent(llm=Chunked(once_calling("delete", {"what": "x"})), tools=[tool])
+            run = agent.run("Delete x.")
+            async for event in run.stream_events():
+                if isinstance(event, InputRequiredEvent):
+                    run.ctx.send_event(HumanResponseEvent(response=answer))
+            said.append(str(await run))
+        assert said == ["x: yes", "x: no"]
+        assert memory.tools.stats()["entries"] == 0
 
     def test_a_call_with_wrong_arguments_says_what_the_function_says(self, memory, counted):
         tool = cached(memory, counted.lookup, register={})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pytest
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, TextBlock, ToolCallBlock
@@ -29,16 +31,21 @@ def beside(id):
 
 
 class WithoutIds(Chunked):
-    """A model that calls for the weather twice at once. Integrations make an id of none in one of two ways."""
+    """A model that calls for the weather twice at once. Integrations make an id of none in one of three ways."""
 
     name_as_id: bool = False
+    made_up: bool = False
 
     def get_tool_calls_from_response(self, response, error_on_no_tool_call=True, **_):
         calls = [(b.tool_name, b.tool_kwargs) for b in response.message.blocks if isinstance(b, ToolCallBlock)]
         listed = response.message.additional_kwargs.get("tool_calls", [])
         calls += [(call["function"]["name"], call["function"]["arguments"]) for call in listed]
         return [
-            ToolSelection(tool_id=name if self.name_as_id else "", tool_name=name, tool_kwargs=arguments)
+            ToolSelection(
+                tool_id=uuid.uuid4().hex if self.made_up else name if self.name_as_id else "",
+                tool_name=name,
+                tool_kwargs=arguments,
+            )
             for name, arguments in calls
         ]
 
@@ -92,10 +99,10 @@ def test_of_two_calls_the_one_with_an_id_gets_a_fresh_one_where_it_is_taken_and_
 
 
 @pytest.mark.parametrize("make", [in_blocks, beside])
-@pytest.mark.parametrize("name_as_id", [True, False])
+@pytest.mark.parametrize("integration", [{"name_as_id": True}, {"made_up": True}, {}])
 @pytest.mark.parametrize("streaming", [True, False])
-async def test_an_agent_that_runs_a_second_time_asks_nothing(streaming, name_as_id, make, memory):
-    asked = model(make(None), name_as_id=name_as_id)
+async def test_an_agent_that_runs_a_second_time_asks_nothing(streaming, integration, make, memory):
+    asked = model(make(None), **integration)
     agent = FunctionAgent(llm=cached_llm(asked, memory), tools=[weather], streaming=streaming)
     for session in ("s1", "s2"):
         own = TieredAgentMemory(memory=memory, session_id=session, remember=False)
@@ -104,10 +111,10 @@ async def test_an_agent_that_runs_a_second_time_asks_nothing(streaming, name_as_
 
 
 @pytest.mark.parametrize("make", [in_blocks, beside])
-@pytest.mark.parametrize("name_as_id", [True, False])
-async def test_the_next_turn_sees_the_calls_and_their_results(name_as_id, make, memory):
-    """LlamaIndex writes an empty id into the result of a call without one."""
-    agent = FunctionAgent(llm=model(make(None), name_as_id=name_as_id), tools=[weather])
+@pytest.mark.parametrize("integration", [{"name_as_id": True}, {"made_up": True}, {}])
+async def test_the_next_turn_sees_the_calls_and_their_results(integration, make, memory):
+    """LlamaIndex writes the id that the integration made, or an empty one, into the result and not into the call."""
+    agent = FunctionAgent(llm=model(make(None), **integration), tools=[weather])
     own = TieredAgentMemory(memory=memory, session_id="s1")
     await agent.run("weather?", memory=own)
     assert [message.role.value for message in own.get()] == ["user", "assistant", "tool", "tool", "assistant"]
