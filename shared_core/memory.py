@@ -280,6 +280,7 @@ class TieredMemory:
     def close(self) -> None:
         """Write down what waits and close the storage; idempotent.
 
+        Times and counts of reads are dropped and counted (``accesses_dropped``) if another process holds the file.
         Later calls raise Closed, but a wrapped tool goes on as the tool itself: executed always, counted.
         """
         if not self._closed:
@@ -289,7 +290,7 @@ class TieredMemory:
             try:
                 for bounded in list(self._bounded):
                     bounded.flush()
-                self.long_term.flush()
+                self.long_term.close()
             finally:
                 self.storage.close()
 

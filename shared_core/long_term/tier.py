@@ -27,6 +27,7 @@ from shared_core.storage.upkeep import Erased
 from shared_core.text import near_identical, signature
 
 Instant = float | datetime
+_CLOSING_SECONDS = 0.25  # longer than a writer at work takes
 
 
 class LongTerm:
@@ -316,6 +317,10 @@ class LongTerm:
     def flush(self) -> None:
         """Write down the read facts that wait for the next write."""
         self._store.flush()
+
+    def close(self) -> None:
+        """Write them down if nobody else writes: no program's end waits for how often a memory was read."""
+        self._store.flush(wait=_CLOSING_SECONDS)
 
 
 def _chosen(given: int | None, otherwise: int | None) -> int | None:

@@ -166,8 +166,11 @@ class MemoryRows(Protocol):
     def set_pinned(self, scope: str, id: str, pinned: bool) -> None:
         """Pin or unpin. NotFound if the scope has no such memory."""
 
-    def touch(self, scope: str, accesses: Sequence[Access]) -> None:
-        """Flush read facts alone (``add`` does it along with a write)."""
+    def touch(self, scope: str, accesses: Sequence[Access], *, wait: bool | float = True) -> None:
+        """Flush read facts alone (``add`` does it along with a write).
+
+        ``wait`` as a number: StorageError when another writer is still at work after so many seconds.
+        """
 
     def set_vectors(self, scope: str, embedder: str, vectors: Mapping[int, bytes], *, wait: bool = True) -> None:
         """Fill in vectors by row number; rows that are gone are ignored.

@@ -210,11 +210,11 @@ class SQLiteMemories:
                 "UPDATE memories SET pinned = ?, version = ? WHERE row = ?", (pinned, bumped(db, scope, {}), row)
             )
 
-    def touch(self, scope: str, accesses: Sequence[Access]) -> None:
+    def touch(self, scope: str, accesses: Sequence[Access], *, wait: bool | float = True) -> None:
         """Flush read facts alone."""
         if not accesses:
             return
-        with self._connections.write() as db:
+        with self._connections.write(wait=wait) as db:
             touch(db, scope, accesses, bumped(db, scope, {}))
 
     def set_vectors(self, scope: str, embedder: str, vectors: Mapping[int, bytes], *, wait: bool = True) -> None:
