@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from numbers import Real
 
 import snowballstemmer
 
@@ -187,6 +188,13 @@ def estimate_tokens(text: str) -> int:
     """
     found = len(_TOKENISH.findall(text))
     return found if text.isascii() else found + len(_LONG.findall(text))
+
+
+def counted_tokens(value: object) -> int:
+    """What a counter of tokens returned, rounded up. ValueError for what is no count: negative, infinite, no number."""
+    if not isinstance(value, Real) or not 0 <= float(value) < math.inf:
+        raise ValueError(f"count_tokens: expected a whole number of tokens, 0 or more, got {value!r:.100}")
+    return math.ceil(float(value))
 
 
 def shortened(text: str, most_characters: int, *, where: str = "") -> str:

@@ -33,7 +33,7 @@ from shared_core.off_loop import off_loop
 from shared_core.records import Hit, Memory
 from shared_core.settings import Settings
 from shared_core.storage.base import LogNode, Source
-from shared_core.text import estimate_tokens, without_surrogates
+from shared_core.text import without_surrogates
 
 _log = logging.getLogger(__name__)
 TAG = "recalled_memories"
@@ -133,8 +133,7 @@ class Turns:
             _log.warning("recall failed, the turn goes on without memories: %s", error)
         ordered = sorted(hits, key=lambda hit: (hit.memory.at, hit.memory.id))
         turn = Turn(chosen, session, tuple(ordered), render([hit.memory for hit in ordered]))
-        count = self._settings.count_tokens or estimate_tokens
-        return turn.shortened(lambda block: count(block) <= self._settings.recall_tokens)
+        return turn.shortened(lambda block: self._long_term.count_tokens(block) <= self._settings.recall_tokens)
 
     def restore(
         self, ids: Sequence[str], digest: str, *, session: str | None = None, scope: str | None = None
