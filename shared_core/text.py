@@ -231,35 +231,71 @@ def _within(text: str, tokens: int, most_tokens: int, count: Callable[[str], int
     return short
 
 
+def is_question(text: str) -> bool:
+    """Whether a text ends by asking something."""
+    return text.rstrip(" \t\r\n!！\"'”’)）」』").endswith(("?", "？", "吗", "呢"))
+
+
+def every_word(text: str) -> list[str]:
+    """All words of a text in order, folded, function words too; of unspaced scripts every character."""
+    return [
+        word
+        for piece in _PIECES.finditer(fold(text))
+        for word in (piece["unspaced"] or re.split("['’]", piece["word"]))
+    ]
+
+
 _NUMBERS = re.compile(
-    r"\d+(?:[.,:]\d+)*|\b(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|hundred|thousand|"
-    r"first|second|third|twice|half)\b|[〇一二两三四五六七八九十百千万]"
+    r"(?:(?<![\w.])[-−])?\d+(?:[.,:]\d+)*|\b(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|hundred|"
+    r"thousand|first|second|third|twice|half)\b|[〇一二两三四五六七八九十百千万]"
 )
-_NEGATION = re.compile(r"\b(?:not|no|never|none|nobody|nothing|neither|nor|cannot|without)\b|n['’]t\b|[不没無无未别非]")
+_NEGATION = re.compile(
+    r"\b(?:not|no|never|none|nobody|nothing|neither|nor|cannot|without|nicht|kein(?:e[mnrs]?)?|nie|ohne|pas|jamais|sans|nao|"
+    r"nunca|jamas|sin|sem|mai|senza)\b|n['’]t\b|[不没無无未别非]"
+)
+_SIGNS = re.compile(r"[$€£¥₹₩%°+<>=]|(?<=\w)#")
+_EITHER_WAY = frozenset(
+    """a an the i me my myself you your yours yourself yourselves he him his himself she her hers herself it its itself we
+    our ours ourselves they them their theirs themselves am is are be been being do does doing have has having let just so
+    too very that this these those there here own same such again also further once then s t re ll ve don""".split()  # noqa: SIM905
+)
+"""Function words that an answer changes when it repeats what it was told: "I take my coffee", "you take your coffee"."""
 _NEARLY = 0.95  # one word in twenty; a shorter text that differs in any word is another memory
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What near-identical texts share: index terms with their neighbours, and exactly their numbers and negations."""
+    """What near-identical texts share: words with their neighbours, and exactly what turns a meaning round.
+
+    That are numbers, signs, negations, function words such as "on" and "off", and whether it asks.
+    """
 
     whole: str
     shingles: frozenset[str]
     exact: tuple[str, ...]
 
 
-def signature(text: str) -> Signature:
-    """The parts of a text that ``near_identical`` compares."""
+def signature(text: str, *, literal: bool = False) -> Signature:
+    """The parts of a text that ``near_identical`` compares: its index terms, or ``literal`` every word as it stands.
+
+    Literally, who it is about differs too: "I owe you" and "you owe me" are two texts of one speaker, and one fact when
+    the other side repeats it.
+    """
     folded = fold(text)
-    words = terms(text)
+    every = every_word(text)
+    words = every if literal else terms(text)
     pairs = (f"{first} {then}" for first, then in pairwise(words))
-    return Signature(
-        normalised(text), frozenset((*words, *pairs)), (*_NUMBERS.findall(folded), *_NEGATION.findall(folded))
-    )
+    small = [
+        "was" if word == "were" else word
+        for word in every
+        if (word in STOP_WORDS or word in ELSEWHERE_STOP_WORDS) and word not in _EITHER_WAY
+    ]
+    exact = (*_NUMBERS.findall(folded), *_SIGNS.findall(folded), *_NEGATION.findall(folded), *small)
+    return Signature(normalised(text), frozenset((*words, *pairs)), (*exact, "?") if is_question(text) else exact)
 
 
 def near_identical(one: Signature, other: Signature) -> bool:
-    """Whether two texts say the same in all but a few words; numbers and negation must agree."""
+    """Whether two texts say the same in all but a few words; what turns a meaning round must agree."""
     if one.whole == other.whole:
         return True
     fewer, more = sorted((len(one.shingles), len(other.shingles)))

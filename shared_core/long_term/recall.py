@@ -125,7 +125,7 @@ def _distinct(
         if already and (told := mark(memory.text)) in already:
             index.marks[int(found.positions[i])] = told
             continue
-        own = signature(memory.text)
+        own = signature(memory.text, literal=True)
         alike = seen.setdefault((memory.role, memory.speaker, own.exact), [])
         if any(near_identical(own, other) for other in alike):
             continue
