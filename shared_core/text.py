@@ -59,11 +59,22 @@ def _stem(word: str) -> str:
     return str(stemmer.stemWord(word))
 
 
+_INVISIBLE = dict.fromkeys(
+    (0xAD, 0x200B, 0x2060, 0xFEFF)
+)  # soft hyphen, zero width space, word joiner, byte order mark
+_RAISED = re.compile("(?<=\\d)[²³¹⁰⁴-⁹₀-₉¼-¾⅐-⅞①-⑳]")
+
+
+def _seen(text: str) -> str:
+    """The text without what nobody sees, and a number kept apart from what stands raised behind it: 10² is not 102."""
+    return _RAISED.sub(r"^\g<0>", text.translate(_INVISIBLE))
+
+
 def fold(text: str) -> str:
     """Case, width and accents folded: NFKC, casefold, combining marks of Latin letters dropped."""
     if text.isascii():
         return text.lower()
-    decomposed = unicodedata.normalize("NFKD", text).casefold()
+    decomposed = unicodedata.normalize("NFKD", _seen(text)).casefold()
     kept = "".join(ch for ch in decomposed if not "\u0300" <= ch <= "\u036f")
     return unicodedata.normalize("NFC", kept)
 
@@ -147,7 +158,7 @@ def share_of_word(term: str) -> float:
 
 def normalised(text: str) -> str:
     """What two texts must share to be the same memory: case and width folded, white space collapsed."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    return " ".join(unicodedata.normalize("NFKC", _seen(text)).casefold().split())
 
 
 def without_surrogates(text: str) -> str:

@@ -101,3 +101,24 @@ def test_long_texts_may_differ_in_a_word_but_not_in_a_number_or_a_negation(chang
 
 def test_short_texts_that_differ_in_a_word_are_not_near_identical():
     assert not near_identical(signature("Ada likes green tea"), signature("Ada likes black tea"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("The field has 10² rows.", "The field has 102 rows.", False),
+        ("Take 1½ cups.", "Take 11⁄2 cups.", False),
+        ("Step 1① is done.", "Step 11 is done.", False),
+        ("CO₂ rises.", "CO2 rises.", True),
+        ("Donau\u00addampf\u200bschiff", "Donaudampfschiff", True),
+        ("Cafe\u0301", "ＣＡＦÉ", True),
+        ("می\u200cخواهم", "میخواهم", False),  # what joins no letters is written for a reason
+    ],
+)
+def test_a_raised_number_is_none_of_the_digits_before_it_and_what_nobody_sees_makes_no_other_text(
+    open_memory, one, other, same
+):
+    memory = open_memory()
+    assert (memory.remember(one).id == memory.remember(other).id) is same
+    assert len(memory.recall(one, k=9)) == (1 if same else 2)
+    assert memory.recall(other, k=1)[0].parts["lexical"] == 1.0
