@@ -67,6 +67,8 @@ _RAISED = re.compile("(?<=\\d)[²³¹⁰⁴-⁹₀-₉¼-¾⅐-⅞①-⑳]")
 
 def _seen(text: str) -> str:
     """The text without what nobody sees, and a number kept apart from what stands raised behind it: 10² is not 102."""
+    if text.isascii():
+        return text
     return _RAISED.sub(r"^\g<0>", text.translate(_INVISIBLE))
 
 
@@ -133,7 +135,7 @@ def terms(text: str) -> list[str]:
             number, number_ends = piece[0].lstrip("0")[:64] or "0", piece.end()
             out.append(number)
             continue
-        for part in re.split("['’]", piece[0]):
+        for part in _parts(piece[0]):
             if part not in STOP_WORDS and part not in ELSEWHERE_STOP_WORDS:
                 out.append(_stem(part) if len(part) < 64 else part[:64])
     return out
@@ -249,11 +251,11 @@ def is_question(text: str) -> bool:
 
 def every_word(text: str) -> list[str]:
     """All words of a text in order, folded, function words too; of unspaced scripts every character."""
-    return [
-        word
-        for piece in _PIECES.finditer(fold(text))
-        for word in (piece["unspaced"] or re.split("['’]", piece["word"]))
-    ]
+    return [word for piece in _PIECES.finditer(fold(text)) for word in (piece["unspaced"] or _parts(piece["word"]))]
+
+
+def _parts(word: str) -> list[str]:
+    return re.split("['’]", word) if "'" in word or "’" in word else [word]
 
 
 _NUMBERS = re.compile(
@@ -271,6 +273,7 @@ _EITHER_WAY = frozenset(
     too very that this these those there here own same such again also further once then s t re ll ve don""".split()  # noqa: SIM905
 )
 """Function words that an answer changes when it repeats what it was told: "I take my coffee", "you take your coffee"."""
+_COMPARED = 50_000  # characters; a longer text would take longer to compare than to read
 _NEARLY = 0.95  # one word in twenty; a shorter text that differs in any word is another memory
 
 
@@ -290,8 +293,10 @@ def signature(text: str, *, literal: bool = False) -> Signature:
     """The parts of a text that ``near_identical`` compares: its index terms, or ``literal`` every word as it stands.
 
     Literally, who it is about differs too: "I owe you" and "you owe me" are two texts of one speaker, and one fact when
-    the other side repeats it.
+    the other side repeats it. A text of more than 50 000 characters is like none but itself.
     """
+    if len(text) > _COMPARED:
+        return Signature(normalised(text), frozenset(), ())
     folded = fold(text)
     every = every_word(text)
     words = every if literal else terms(text)

@@ -161,7 +161,10 @@ def _parsed(found: Mapping[str, Any], store: MemoryStore, now: float) -> WholeMe
     """One line, checked like any other input: it may have come from anywhere."""
     unknown = sorted(set(found) - {*_MEMORY, *_MORE})
     if unknown:
-        raise InvalidInput(f"expected keys among {', '.join((*_MEMORY, *_MORE))}, got {unknown[0]!r}")
+        raise InvalidInput(
+            f"expected keys among {', '.join((*_MEMORY, *_MORE))}, got {unknown[0]!r}; if a newer release wrote the file, "
+            "update your checkout, else take the key out"
+        )
     memory = _memory(found, store, now)
     evidence = found.get("evidence")
     sources = tuple(Source(*_pair("sources", pair)) for pair in _listed("sources", found))
@@ -212,7 +215,7 @@ def _memory(found: Mapping[str, Any], store: MemoryStore, now: float) -> Memory:
 
 def _small(what: str, value: object) -> int:
     counted = arguments.count(what, value)
-    if counted >= 2**63:
+    if counted >= 2**53:
         raise InvalidInput(f"{what}: expected a number that the storage can hold, got {counted}")
     return counted
 

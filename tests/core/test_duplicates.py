@@ -99,6 +99,15 @@ def test_long_texts_may_differ_in_a_word_but_not_in_a_number_or_a_negation(chang
     assert near_identical(signature(LONG), signature(LONG + change)) is same
 
 
+def test_texts_longer_than_a_book_chapter_are_not_compared_word_by_word(open_memory):
+    """They would take longer to compare than to read: both are shown, though one word in 20 000 differs."""
+    memory = open_memory()
+    texts = {f"{'some words of it ' * 5_000}{end}" for end in ("here", "there")}
+    for text in texts:
+        memory.remember(text)
+    assert {hit.memory.text for hit in memory.recall("words", k=9)} == texts
+
+
 def test_short_texts_that_differ_in_a_word_are_not_near_identical():
     assert not near_identical(signature("Ada likes green tea"), signature("Ada likes black tea"))
 
