@@ -224,6 +224,7 @@ class MemoryStore:
             vectors=vectors,
             source=draft.source,
             unmasked=draft.unmasked,
+            rated=draft.importance is not None,
         )
 
     def _planning(self) -> AbstractContextManager[object]:
