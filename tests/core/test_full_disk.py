@@ -169,6 +169,10 @@ def test_room_is_kept_from_the_first_opening_on_and_again_once_there_is_some(dis
     opened(disk).close()
     assert reserve.stat().st_size == RESERVE_BYTES
     assert b"It may be deleted." in reserve.read_bytes()[:200]
+    reserve.write_bytes(reserve.read_bytes()[:9])  # a program that died at this moment
+    opened(disk).close()
+    assert reserve.stat().st_size == RESERVE_BYTES
+    assert b"It may be deleted." in reserve.read_bytes()[:200]
 
 
 def test_a_file_of_that_name_which_is_somebody_elses_is_left_alone(disk):

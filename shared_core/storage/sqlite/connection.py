@@ -23,7 +23,7 @@ from urllib.parse import quote
 from shared_core.errors import Closed, StorageError
 from shared_core.storage.sqlite import schema
 from shared_core.storage.sqlite.failures import BUSY_SECONDS, is_full, translated
-from shared_core.storage.sqlite.full_disk import MOST_GROWTH, Reserve
+from shared_core.storage.sqlite.full_disk import Reserve
 from shared_core.storage.sqlite.place import check_place, switch_to_wal
 
 _FORK_SECONDS = 5.0  # how long a fork waits for reads under way; SQLite's own locks must be free in the child
@@ -112,7 +112,7 @@ class Connections:
                     db.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
             try:
                 yield db
-                self._commit(db)
+                db.execute("COMMIT") if self.in_memory else self.reserve.commit(db)
             except BaseException as error:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
@@ -122,15 +122,6 @@ class Connections:
             finally:
                 if not durable:
                     db.execute("PRAGMA synchronous = FULL")
-
-    def _commit(self, db: sqlite3.Connection) -> None:
-        grown = 0 if self.in_memory else self.reserve.growth(db)
-        if grown > MOST_GROWTH:
-            self.reserve.check_room(grown)
-        db.execute("COMMIT")
-        if grown > MOST_GROWTH:
-            with suppress(sqlite3.Error):
-                db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     @contextmanager
     def _alone(self, wait: bool | float) -> Iterator[None]:

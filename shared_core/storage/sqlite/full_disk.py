@@ -1,4 +1,4 @@
-"""A disk without room: to erase is to write first, so a little room is kept aside for it. No SQL of its own here.
+"""A disk without room: to erase is to write first, so a little room is kept aside for it. No statement on rows here.
 
 SQLite writes a deletion to its log before it gives any room back, and needs room for the log's index before it
 even reads. So a file of ``RESERVE_BYTES`` stands beside the memory, and is given up when one of the two fails.
@@ -42,7 +42,7 @@ _HEAD = b"Room on the disk that tiered-memory keeps, to forget something when th
 
 
 class Reserve:
-    """The file that keeps room beside the memory at ``location``. Nothing here raises: without it, a full disk is full."""
+    """The file that keeps room beside the memory at ``location``. Where it cannot be kept, a full disk is full."""
 
     def __init__(self, location: str) -> None:
         self._database = Path(location).absolute()
@@ -62,7 +62,17 @@ class Reserve:
                 except OSError:
                     self.give_up()
 
-    def growth(self, db: sqlite3.Connection) -> int:
+    def commit(self, db: sqlite3.Connection) -> None:
+        """Commit so that the log can be emptied later on. StorageError, and no commit, if there is no room for that."""
+        growth = self._growth(db)
+        if growth > MOST_GROWTH:
+            self._check_room(growth)
+        db.execute("COMMIT")
+        if growth > MOST_GROWTH:
+            with suppress(sqlite3.Error):
+                db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def _growth(self, db: sqlite3.Connection) -> int:
         """Bytes that the file will have to grow by, with what the transaction under way has written."""
         if not self._page_bytes:
             self._page_bytes = int(db.execute("PRAGMA page_size").fetchone()[0])
@@ -72,8 +82,8 @@ class Reserve:
             return 0
         return int(db.execute("PRAGMA page_count").fetchone()[0]) * self._page_bytes - held
 
-    def check_room(self, growth: int) -> None:
-        """Raise StorageError if the disk has no room for so much twice, in the log and then in the file."""
+    def _check_room(self, growth: int) -> None:
+        """Raise if the disk has no room for so much twice, in the log and then in the file."""
         try:
             log = Path(f"{self._database}-wal").stat().st_size
             free = shutil.disk_usage(self._database.parent).free
@@ -96,16 +106,16 @@ class Reserve:
         return False
 
     def _is_ours(self) -> bool:
-        """Whether the file is one that ``_take`` made: a file of that name may be anybody's."""
+        """Whether the file is one that ``_take`` made or began: a file of that name may be anybody's."""
         if not self._path.is_file():
             return False
         with self._path.open("rb") as read:
-            return read.read(len(_HEAD)) == _HEAD
+            return _HEAD.startswith(read.read(len(_HEAD)))
 
     def _take(self, size: int) -> None:
         with self._path.open("ab") as out:
-            if not out.tell():
-                out.write(_HEAD)
+            if out.tell() < len(_HEAD):
+                out.write(_HEAD[out.tell() :])
                 out.flush()
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(out.fileno(), 0, size)
