@@ -19,7 +19,7 @@ from llama_index_tiered_memory import events
 from llama_index_tiered_memory.attach import Scope, checked, scope_for
 from llama_index_tiered_memory.convert import is_output, to_output, to_plain_output
 from shared_core import InvalidInput, TieredMemory, Uncached, arguments
-from shared_core.text import estimate_tokens, within_tokens
+from shared_core.text import within_tokens
 
 
 def cached_tools(
@@ -86,9 +86,8 @@ class _Cache:
         """The output as a model is to see it: the same object, or a copy with shorter texts."""
         if self.max_tokens is None or (told.return_direct and not output.is_error):
             return output
-        count = self.memory.settings.count_tokens or estimate_tokens
         texts = [block.text for block in output.blocks if isinstance(block, TextBlock)]
-        short = within_tokens(texts, self.max_tokens, count)
+        short = within_tokens(texts, self.max_tokens, self.memory.long_term.count_tokens)
         if short == texts:
             return output
         shorter = iter(short)

@@ -179,7 +179,8 @@ class TieredMemory:
     ) -> Memory:
         """Store one memory; when this returns it is durable and the next recall of any process sees it.
 
-        Equal text of the same scope, role and speaker strengthens the live memory and returns it; with an
+        Equal text of the same scope, role and speaker strengthens the live memory and returns it (tags and metadata
+        are joined, an ``importance`` given again is the one that counts); with an
         explicit ``id`` nothing merges (same id and text: no-op, or an archived memory comes back; another text:
         DuplicateId). ``importance`` in [0, 1], None has it computed from the text. ``at`` is when it happened
         (epoch seconds or an aware datetime), None is now. A ``subject`` makes this the current memory on that
@@ -287,6 +288,7 @@ class TieredMemory:
     def close(self) -> None:
         """Write down what waits and close the storage; idempotent.
 
+        Times and counts of reads are dropped and counted (``accesses_dropped``) if another process holds the file.
         Later calls raise Closed, but a wrapped tool goes on as the tool itself: executed always, counted.
         """
         if not self._closed:
@@ -296,7 +298,7 @@ class TieredMemory:
             try:
                 for bounded in list(self._bounded):
                     bounded.flush()
-                self.long_term.flush()
+                self.long_term.close()
             finally:
                 self.storage.close()
 

@@ -118,7 +118,8 @@ class Settings:
     ``4 k`` hits and returns those to keep, best first; ``score_importance`` takes the texts of a write that have
     no importance given and returns theirs, in [0, 1]. A failure of these three is counted, and recall
     and write go on without them.
-    ``count_tokens`` counts the tokens of a text; None uses ``text.estimate_tokens``. Counts of messages are
+    ``count_tokens`` counts the tokens of a text; None uses ``text.estimate_tokens``, and so does a count that fails
+    or is no number of 0 or more (counted as ``count_failures``). Counts of messages are
     kept under the function's name and constants: a counter that counts differently needs another name.
     """
 

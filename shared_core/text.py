@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from numbers import Real
 
 import snowballstemmer
 
@@ -58,11 +59,24 @@ def _stem(word: str) -> str:
     return str(stemmer.stemWord(word))
 
 
+_INVISIBLE = dict.fromkeys(
+    (0xAD, 0x200B, 0x2060, 0xFEFF)
+)  # soft hyphen, zero width space, word joiner, byte order mark
+_RAISED = re.compile("(?<=\\d)[²³¹⁰⁴-⁹₀-₉¼-¾⅐-⅞①-⑳]")
+
+
+def _seen(text: str) -> str:
+    """The text without what nobody sees, and a number kept apart from what stands raised behind it: 10² is not 102."""
+    if text.isascii():
+        return text
+    return _RAISED.sub(r"^\g<0>", text.translate(_INVISIBLE))
+
+
 def fold(text: str) -> str:
     """Case, width and accents folded: NFKC, casefold, combining marks of Latin letters dropped."""
     if text.isascii():
         return text.lower()
-    decomposed = unicodedata.normalize("NFKD", text).casefold()
+    decomposed = unicodedata.normalize("NFKD", _seen(text)).casefold()
     kept = "".join(ch for ch in decomposed if not "\u0300" <= ch <= "\u036f")
     return unicodedata.normalize("NFC", kept)
 
@@ -121,7 +135,7 @@ def terms(text: str) -> list[str]:
             number, number_ends = piece[0].lstrip("0")[:64] or "0", piece.end()
             out.append(number)
             continue
-        for part in re.split("['’]", piece[0]):
+        for part in _parts(piece[0]):
             if part not in STOP_WORDS and part not in ELSEWHERE_STOP_WORDS:
                 out.append(_stem(part) if len(part) < 64 else part[:64])
     return out
@@ -146,7 +160,7 @@ def share_of_word(term: str) -> float:
 
 def normalised(text: str) -> str:
     """What two texts must share to be the same memory: case and width folded, white space collapsed."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    return " ".join(unicodedata.normalize("NFKC", _seen(text)).casefold().split())
 
 
 def without_surrogates(text: str) -> str:
@@ -211,6 +225,13 @@ def estimate_tokens(text: str) -> int:
     return len(kinds) - kinds.count(b" ")
 
 
+def counted_tokens(value: object) -> int:
+    """What a counter of tokens returned, rounded up. ValueError for what is no count: negative, infinite, no number."""
+    if not isinstance(value, Real) or not 0 <= float(value) < math.inf:
+        raise ValueError(f"count_tokens: expected a whole number of tokens, 0 or more, got {value!r:.100}")
+    return math.ceil(float(value))
+
+
 def shortened(text: str, most_characters: int, *, where: str = "") -> str:
     """The head and the tail of a text over ``most_characters``, and between them how many are left out, and ``where``.
 
@@ -245,35 +266,74 @@ def _within(text: str, tokens: int, most_tokens: int, count: Callable[[str], int
     return short
 
 
+def is_question(text: str) -> bool:
+    """Whether a text ends by asking something."""
+    return text.rstrip(" \t\r\n!！\"'”’)）」』").endswith(("?", "？", "吗", "呢"))
+
+
+def every_word(text: str) -> list[str]:
+    """All words of a text in order, folded, function words too; of unspaced scripts every character."""
+    return [word for piece in _PIECES.finditer(fold(text)) for word in (piece["unspaced"] or _parts(piece["word"]))]
+
+
+def _parts(word: str) -> list[str]:
+    return re.split("['’]", word) if "'" in word or "’" in word else [word]
+
+
 _NUMBERS = re.compile(
-    r"\d+(?:[.,:]\d+)*|\b(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|hundred|thousand|"
-    r"first|second|third|twice|half)\b|[〇一二两三四五六七八九十百千万]"
+    r"(?:(?<![\w.])[-−])?\d+(?:[.,:]\d+)*|\b(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|hundred|"
+    r"thousand|first|second|third|twice|half)\b|[〇一二两三四五六七八九十百千万]"
 )
-_NEGATION = re.compile(r"\b(?:not|no|never|none|nobody|nothing|neither|nor|cannot|without)\b|n['’]t\b|[不没無无未别非]")
+_NEGATION = re.compile(
+    r"\b(?:not|no|never|none|nobody|nothing|neither|nor|cannot|without|nicht|kein(?:e[mnrs]?)?|nie|ohne|pas|jamais|sans|nao|"
+    r"nunca|jamas|sin|sem|mai|senza)\b|n['’]t\b|[不没無无未别非]"
+)
+_SIGNS = re.compile(r"[$€£¥₹₩%°+<>=]|(?<=\w)#")
+_EITHER_WAY = frozenset(
+    """a an the i me my myself you your yours yourself yourselves he him his himself she her hers herself it its itself we
+    our ours ourselves they them their theirs themselves am is are be been being do does doing have has having let just so
+    too very that this these those there here own same such again also further once then s t re ll ve don""".split()  # noqa: SIM905
+)
+"""Function words that an answer changes when it repeats what it was told: "I take my coffee", "you take your coffee"."""
+_COMPARED = 50_000  # characters; a longer text would take longer to compare than to read
 _NEARLY = 0.95  # one word in twenty; a shorter text that differs in any word is another memory
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What near-identical texts share: index terms with their neighbours, and exactly their numbers and negations."""
+    """What near-identical texts share: words with their neighbours, and exactly what turns a meaning round.
+
+    That are numbers, signs, negations, function words such as "on" and "off", and whether it asks.
+    """
 
     whole: str
     shingles: frozenset[str]
     exact: tuple[str, ...]
 
 
-def signature(text: str) -> Signature:
-    """The parts of a text that ``near_identical`` compares."""
+def signature(text: str, *, literal: bool = False) -> Signature:
+    """The parts of a text that ``near_identical`` compares: its index terms, or ``literal`` every word as it stands.
+
+    Literally, who it is about differs too: "I owe you" and "you owe me" are two texts of one speaker, and one fact when
+    the other side repeats it. A text of more than 50 000 characters is like none but itself.
+    """
+    if len(text) > _COMPARED:
+        return Signature(normalised(text), frozenset(), ())
     folded = fold(text)
-    words = terms(text)
+    every = every_word(text)
+    words = every if literal else terms(text)
     pairs = (f"{first} {then}" for first, then in pairwise(words))
-    return Signature(
-        normalised(text), frozenset((*words, *pairs)), (*_NUMBERS.findall(folded), *_NEGATION.findall(folded))
-    )
+    small = [
+        "was" if word == "were" else word
+        for word in every
+        if (word in STOP_WORDS or word in ELSEWHERE_STOP_WORDS) and word not in _EITHER_WAY
+    ]
+    exact = (*_NUMBERS.findall(folded), *_SIGNS.findall(folded), *_NEGATION.findall(folded), *small)
+    return Signature(normalised(text), frozenset((*words, *pairs)), (*exact, "?") if is_question(text) else exact)
 
 
 def near_identical(one: Signature, other: Signature) -> bool:
-    """Whether two texts say the same in all but a few words; numbers and negation must agree."""
+    """Whether two texts say the same in all but a few words; what turns a meaning round must agree."""
     if one.whole == other.whole:
         return True
     fewer, more = sorted((len(one.shingles), len(other.shingles)))

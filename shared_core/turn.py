@@ -24,7 +24,6 @@ from shared_core import arguments
 from shared_core.errors import InvalidInput, TieredMemoryError
 from shared_core.forks import renew_in_child
 from shared_core.long_term import LongTerm
-from shared_core.long_term.query import is_question
 from shared_core.messages import Message, already_logged, copied, is_said, text_of
 from shared_core.mid_term.context import Context
 from shared_core.mid_term.fitting import Fitting
@@ -33,7 +32,7 @@ from shared_core.off_loop import off_loop
 from shared_core.records import Hit, Memory
 from shared_core.settings import Settings
 from shared_core.storage.base import LogNode, Source
-from shared_core.text import estimate_tokens, without_surrogates
+from shared_core.text import is_question, without_surrogates
 
 _log = logging.getLogger(__name__)
 TAG = "recalled_memories"
@@ -115,11 +114,11 @@ class Turns:
 
         What the prompt holds anyway is not recalled on top of it: ``shown`` are nodes of the session (``follow``
         returns them), ``shown_texts`` are texts, wherever they were written down; nor is anything in ``exclude``,
-        nor the same question as it was asked before, which tells the model nothing.
+        nor the same question as it was asked before, word for word, which tells the model nothing.
         """
         chosen = self._scope_of(scope)
         hits: list[Hit] = []
-        shown_texts = [*shown_texts, query] if is_question(query) else shown_texts
+        shown_texts = [*shown_texts, query if is_question(query) else f"{query}?"]  # typed without the mark as well
         try:
             exclude = [*exclude, *(self._long_term.ids_under(session, shown, scope=chosen) if session else ())]
             hits = self._long_term.recall(
@@ -133,8 +132,7 @@ class Turns:
             _log.warning("recall failed, the turn goes on without memories: %s", error)
         ordered = sorted(hits, key=lambda hit: (hit.memory.at, hit.memory.id))
         turn = Turn(chosen, session, tuple(ordered), render([hit.memory for hit in ordered]))
-        count = self._settings.count_tokens or estimate_tokens
-        return turn.shortened(lambda block: count(block) <= self._settings.recall_tokens)
+        return turn.shortened(lambda block: self._long_term.count_tokens(block) <= self._settings.recall_tokens)
 
     def restore(
         self, ids: Sequence[str], digest: str, *, session: str | None = None, scope: str | None = None

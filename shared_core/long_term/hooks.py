@@ -1,4 +1,4 @@
-"""The user's own rewriting of queries and reranking of hits: called, checked, and done without when they fail.
+"""The user's own rewriting of queries, reranking of hits, counting of tokens: called, checked, done without when they fail.
 
 No score here, and no default: without a hook nothing changes.
 """
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from shared_core.long_term.store import MemoryStore
 from shared_core.records import Hit
+from shared_core.text import counted_tokens, estimate_tokens
 
 _log = logging.getLogger(__name__)
 
@@ -46,3 +47,16 @@ def reranked(store: MemoryStore, query: str, hits: Sequence[Hit]) -> Sequence[Hi
         store.count(rerank_failures=1)
         _log.warning("the hits could not be reranked, they stay in the order of their scores: %r", error)
         return hits
+
+
+def tokens_of(store: MemoryStore, text: str) -> int:
+    """The text's tokens as ``Settings.count_tokens`` counts them; estimated if there is none, or it is no count."""
+    count = store.settings.count_tokens
+    if count is None:
+        return estimate_tokens(text)
+    try:
+        return counted_tokens(count(text))
+    except Exception as error:  # noqa: BLE001 - as above
+        store.count(count_failures=1)
+        _log.warning("Settings.count_tokens failed, the tokens of a text are estimated: %r", error)
+        return estimate_tokens(text)

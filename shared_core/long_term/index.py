@@ -16,10 +16,11 @@ import numpy.typing as npt
 
 from shared_core.long_term.matrix import Matrix, grown
 from shared_core.long_term.postings import Postings
-from shared_core.long_term.query import is_question, tells_time
+from shared_core.long_term.query import tells_time
 from shared_core.scoring.fusion import ASSISTANT, OTHER, USER
 from shared_core.scoring.lexical import Posting
 from shared_core.storage.base import Access, Changes, MemoryRow, Source, Succession
+from shared_core.text import is_question
 
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]

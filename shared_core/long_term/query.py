@@ -182,11 +182,6 @@ def tells_time(text: str, said: Collection[str]) -> bool:
     return bool(_MAY_HOLD_A_DATE.search(folded) and _DATE.search(folded))
 
 
-def is_question(text: str) -> bool:
-    """Whether a text ends by asking something."""
-    return text.rstrip(" \t\r\n\"'”’)）」』").endswith(("?", "？", "吗", "呢"))
-
-
 def closeness(at: npt.NDArray[np.float64], found: Iterable[Span]) -> npt.NDArray[np.float64]:
     """How well event times fit spans, in [0, 1]. Shape [n] from epoch seconds, Shape [n].
 

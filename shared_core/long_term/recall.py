@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shared_core.long_term.decaying import effective
-from shared_core.long_term.hooks import reranked, rewritten
+from shared_core.long_term.hooks import reranked, rewritten, tokens_of
 from shared_core.long_term.index import Floats, Ints, ScopeIndex
 from shared_core.long_term.query import analyse, read_part
 from shared_core.long_term.shown import mark
@@ -26,7 +26,7 @@ from shared_core.long_term.view import View, visible
 from shared_core.records import Hit, Memory
 from shared_core.scoring.fusion import fuse, total
 from shared_core.storage.base import Access
-from shared_core.text import Signature, estimate_tokens, near_identical, share_of_word, signature, terms
+from shared_core.text import Signature, near_identical, share_of_word, signature, terms
 
 RERANKED = 4
 """A reranker is handed this many times the hits that are asked for."""
@@ -58,7 +58,6 @@ def recall(
         return []
     query = read_part(rewritten(store, query))
     vector = store.vectors.of_query(query)
-    count = store.settings.count_tokens or estimate_tokens
     with store.current(scope) as index:
         store.fill_vectors(scope, index)
         positions = np.flatnonzero(visible(index, view, scope, store.storage.logs))
@@ -76,11 +75,11 @@ def recall(
         )
         candidates = _distinct(store, scope, index, found, order, view.shown)
         if store.settings.rerank is None:
-            hits = _fitting(candidates, k, max_tokens, count)
+            hits = _fitting(store, candidates, k, max_tokens)
             _note(store, scope, index, hits, found, now)
             return hits
         several = list(islice(candidates, RERANKED * k))
-    hits = _fitting(reranked(store, query, several), k, max_tokens, count)  # nobody waits for a slow model
+    hits = _fitting(store, reranked(store, query, several), k, max_tokens)  # nobody waits for a slow model
     with store.current(scope) as index:
         _note(store, scope, index, hits, found, now)
     return hits
@@ -126,7 +125,7 @@ def _distinct(
         if already and (told := mark(memory.text)) in already:
             index.marks[int(found.positions[i])] = told
             continue
-        own = signature(memory.text)
+        own = signature(memory.text, literal=True)
         alike = seen.setdefault((memory.role, memory.speaker, own.exact), [])
         if any(near_identical(own, other) for other in alike):
             continue
@@ -137,15 +136,13 @@ def _distinct(
         yield Hit(memory, sum(parts.values()), parts)
 
 
-def _fitting(
-    candidates: Iterable[Hit], k: int, max_tokens: int | None, count_tokens: Callable[[str], int]
-) -> list[Hit]:
+def _fitting(store: MemoryStore, candidates: Iterable[Hit], k: int, max_tokens: int | None) -> list[Hit]:
     """The first ``k`` that fit the budget one after another."""
     hits: list[Hit] = []
     left = max_tokens
     for hit in candidates:
         if left is not None:
-            cost = count_tokens(hit.memory.text)
+            cost = tokens_of(store, hit.memory.text)
             if cost > left:
                 continue
             left -= cost

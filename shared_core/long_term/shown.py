@@ -10,14 +10,15 @@ import hashlib
 from collections.abc import Callable, Iterable
 
 from shared_core.errors import InvalidInput
-from shared_core.text import normalised
+from shared_core.text import every_word, is_question, normalised
 
 _MOST = 16_384
 
 
 def mark(text: str) -> bytes:
-    """What tells a memory's text among those that are shown: SHA-256 of it, normalised."""
-    return hashlib.sha256(normalised(text).encode(errors="surrogatepass")).digest()
+    """What tells a memory's text among those that are shown: SHA-256 of it, normalised; of a question, of its words."""
+    told = f"?{' '.join(every_word(text))}" if is_question(text) else normalised(text)
+    return hashlib.sha256(told.encode(errors="surrogatepass")).digest()
 
 
 class Marks:

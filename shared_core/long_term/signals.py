@@ -17,6 +17,7 @@ from shared_core.scoring.lexical import bm25
 from shared_core.settings import Settings
 from shared_core.text import terms
 
+_READ = 20_000  # characters of each of the best matches, in which what they share with others must be found
 TextsOf = Callable[[Sequence[str]], Sequence[str]]
 """The texts of memories by id, in order; "" for one that cannot be read."""
 
@@ -67,7 +68,7 @@ def _expanded(
         return signals
     own = total(match(signals, settings.recall))
     best = _best(own, EXPANSION_MEMORIES)
-    said = [terms(text) for text in texts_of([index.ids[positions[i]] for i in best])]
+    said = [terms(text[:_READ]) for text in texts_of([index.ids[positions[i]] for i in best])]
     words = expansion(read, zip((float(own[i]) for i in best), said, strict=True), df=index.df, n=len(positions))
     return replace(signals, expansion=words_match(index, positions, words)) if words else signals
 

@@ -224,6 +224,7 @@ class MemoryStore:
             vectors=vectors,
             source=draft.source,
             unmasked=draft.unmasked,
+            rated=draft.importance is not None,
         )
 
     def _planning(self) -> AbstractContextManager[object]:
@@ -288,12 +289,15 @@ class MemoryStore:
         left = iter(values)
         return [draft if draft.importance is not None else replace(draft, importance=next(left)) for draft in drafts]
 
-    def flush(self) -> None:
-        """Write down the read facts that wait. Where nothing can be written they are dropped and counted."""
+    def flush(self, *, wait: bool | float = True) -> None:
+        """Write down the read facts that wait. Where nothing can be written they are dropped and counted.
+
+        ``wait`` as a number: so many seconds are they worth when another writer is at work.
+        """
         try:
             with self.reads.taken() as accesses:
                 for scope, seen in accesses.items():
-                    self.rows.touch(scope, seen)
+                    self.rows.touch(scope, seen, wait=wait)
         except StorageError as error:
             dropped = self.reads.drop_all()
             self.count(accesses_dropped=dropped)

@@ -15,6 +15,7 @@ from shared_core.errors import InvalidInput, NotFound
 from shared_core.long_term import lifecycle, transfer
 from shared_core.long_term import recall as recalling
 from shared_core.long_term.draft import Draft, draft
+from shared_core.long_term.hooks import tokens_of
 from shared_core.long_term.query import read_part
 from shared_core.long_term.shown import Marks
 from shared_core.long_term.store import MemoryStore
@@ -27,6 +28,7 @@ from shared_core.storage.upkeep import Erased
 from shared_core.text import near_identical, signature
 
 Instant = float | datetime
+_CLOSING_SECONDS = 0.25  # longer than a writer at work takes
 
 
 class LongTerm:
@@ -132,6 +134,10 @@ class LongTerm:
     def strengthen(self, id: str, *, scope: str | None = None) -> None:
         """Count the memory as accessed once more, now; written down with the next write."""
         self._store.strengthen(self._scope_of(scope), id, self._clock())
+
+    def count_tokens(self, text: str) -> int:
+        """The text's tokens by ``Settings.count_tokens``; an estimate if there is none, or (counted) it fails."""
+        return tokens_of(self._store, text)
 
     def get(self, id: str, *, scope: str | None = None) -> Memory | None:
         """The memory with this id, or None. Not an access."""
@@ -306,6 +312,7 @@ class LongTerm:
         names = (
             "remembered", "strengthened", "recalls", "recalled", "evicted", "accesses_dropped",
             "embedding_failures", "foreign_model", "echoes", "rewrite_failures", "rerank_failures", "importance_failures",
+            "count_failures",
         )  # fmt: skip
         return {
             **{name: self._store.counted(name) for name in names},
@@ -316,6 +323,10 @@ class LongTerm:
     def flush(self) -> None:
         """Write down the read facts that wait for the next write."""
         self._store.flush()
+
+    def close(self) -> None:
+        """Write them down if nobody else writes: no program's end waits for how often a memory was read."""
+        self._store.flush(wait=_CLOSING_SECONDS)
 
 
 def _chosen(given: int | None, otherwise: int | None) -> int | None:

@@ -11,10 +11,7 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +20,7 @@ from shared_core import arguments
 from shared_core.errors import InvalidInput, StorageError
 from shared_core.long_term.draft import Draft, text_to_keep
 from shared_core.long_term.lifecycle import index_terms
+from shared_core.long_term.parts import part_of
 from shared_core.long_term.store import MemoryStore
 from shared_core.records import Memory
 from shared_core.storage.base import Source
@@ -36,26 +34,17 @@ _MORE = ("evidence", "everywhere", "sources", "successors", "embedder", "vectors
 def export(store: MemoryStore, path: str | Path, *, scope: str, vectors: bool) -> int:
     """Write every memory of the scope to ``path``; return how many.
 
-    Into a file beside it first, which is moved into place when it is whole: a failure leaves what was there.
+    Into a file beside it first (``parts.py``): a failure leaves what was there.
     Reads that are not written down yet count, and are not written down for it: a writer at work must not hold
     up an export, which only reads.
     """
     target = _target(path, store.storage.location)
     count = 0
     try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-        try:
-            with os.fdopen(handle, "w", encoding="ascii", newline="\n") as out:
-                for item in store.storage.upkeep.whole(scope):
-                    out.write(_line(_as_read(store, item), vectors=vectors) + "\n")
-                    count += 1
-                out.flush()
-                os.fsync(out.fileno())
-            Path(name).replace(target)
-        except BaseException:
-            with suppress(OSError):
-                Path(name).unlink()
-            raise
+        with part_of(target) as out:
+            for item in store.storage.upkeep.whole(scope):
+                out.write(_line(_as_read(store, item), vectors=vectors) + "\n")
+                count += 1
     except OSError as error:
         raise StorageError(
             f"{target}: expected a file that can be written, got {error}; export to another path"
@@ -172,7 +161,10 @@ def _parsed(found: Mapping[str, Any], store: MemoryStore, now: float) -> WholeMe
     """One line, checked like any other input: it may have come from anywhere."""
     unknown = sorted(set(found) - {*_MEMORY, *_MORE})
     if unknown:
-        raise InvalidInput(f"expected keys among {', '.join((*_MEMORY, *_MORE))}, got {unknown[0]!r}")
+        raise InvalidInput(
+            f"expected keys among {', '.join((*_MEMORY, *_MORE))}, got {unknown[0]!r}; if a newer release wrote the file, "
+            "update your checkout, else take the key out"
+        )
     memory = _memory(found, store, now)
     evidence = found.get("evidence")
     sources = tuple(Source(*_pair("sources", pair)) for pair in _listed("sources", found))
@@ -223,7 +215,7 @@ def _memory(found: Mapping[str, Any], store: MemoryStore, now: float) -> Memory:
 
 def _small(what: str, value: object) -> int:
     counted = arguments.count(what, value)
-    if counted >= 2**63:
+    if counted >= 2**53:
         raise InvalidInput(f"{what}: expected a number that the storage can hold, got {counted}")
     return counted
 

@@ -16,7 +16,7 @@ from shared_core.messages import Message, count_message, is_system, starts_turn
 from shared_core.mid_term.window import shortened
 from shared_core.settings import Settings
 from shared_core.storage.base import Size, Sizes
-from shared_core.text import estimate_tokens
+from shared_core.text import counted_tokens, estimate_tokens
 
 _log = logging.getLogger(__name__)
 MESSAGE_TOKENS = 4
@@ -45,9 +45,10 @@ class Sizing:
         return Size(self._count(shown), apart=is_system(message), begins=starts_turn(message))
 
     def _count(self, message: Message) -> int:
-        if self._own is not None:
+        own = self._own
+        if own is not None:
             try:
-                return max(int(count_message(message, self._own)), 0)
+                return count_message(message, lambda text: counted_tokens(own(text)))
             except Exception as error:  # noqa: BLE001 - a tokenizer of any origin must not cost a message
                 self.counts["count_failures"] += 1
                 _log.warning("Settings.count_tokens failed, the tokens of a message are estimated: %r", error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +14,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from shared_core.text import estimate_tokens
+from shared_core.text import counted_tokens, estimate_tokens
+
+_log = logging.getLogger(__name__)
 
 IMAGE_TOKENS: Final = 1600
 DOCUMENT_TOKENS: Final = 3000
@@ -91,14 +94,21 @@ def sampled_tokens(text: str) -> int:
 
 
 def remembered(count: Callable[[str], int]) -> Callable[[str], int]:
-    """A counter of the user's, asked once for each of the last texts: it may cost more than all the rest of a plan."""
+    """A counter of the user's, asked once for each of the last texts: it may cost more than all the rest of a plan.
+
+    Where it fails, or what it returns is no count, the text's tokens are estimated: no request fails for a tokenizer.
+    """
     known: OrderedDict[bytes, int] = OrderedDict()
 
     def counted(text: str) -> int:
         key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
         tokens = known.get(key)
         if tokens is None:
-            tokens = known[key] = count(text)
+            try:
+                tokens = known[key] = counted_tokens(count(text))
+            except Exception as error:  # noqa: BLE001 - a tokenizer of any origin
+                _log.warning("count_tokens failed, the tokens of a block are estimated: %r", error)
+                return sampled_tokens(text)
             if len(known) > _MOST_COUNTS:
                 known.popitem(last=False)
         return tokens

@@ -5,9 +5,10 @@
 - ``Logs`` (``logs.py``): append-only conversation trees with content-addressed bodies.
 
 What holds for all of them: a scope is compared code point by code point; a call is one transaction,
-all or nothing; what a call returned is durable (blobs: consistent) and visible to every process; a
-row that cannot be read is skipped and counted in ``unreadable``. No scoring, no clock, no ids here:
-times and ids come in as arguments. The names of all three are imported from here.
+all or nothing (on a full disk a delete may go in pieces); what a call returned is durable (blobs:
+consistent) and visible to every process; a row that cannot be read is skipped and counted in
+``unreadable``. No scoring, no clock, no ids here: times and ids come in as arguments. The names of all
+three are imported from here.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class NewMemory:
     chose the id, and the write is then never merged. ``terms`` are the index tokens of the text,
     joined by spaces; ``vectors`` is float32 bytes of shape (windows, dimension) or None, made by the
     model named in ``embedder``. ``unmasked`` is the text as it came, where masking changed it: it is
-    compared with what an explicit id holds, and never written.
+    compared with what an explicit id holds, and never written. ``rated``: its importance was given, not computed.
     """
 
     memory: Memory
@@ -44,6 +44,7 @@ class NewMemory:
     vectors: bytes | None = None
     source: Source | None = None
     unmasked: str | None = field(default=None, repr=False)
+    rated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,7 @@ class MemoryRows(Protocol):
         """Write the items in order, in one transaction; return each stored memory and whether it is new.
 
         An item with a merge key equal to that of a live memory of its scope strengthens that one
-        (access count + 1, times, sources, tags). An explicit id with the same text is a no-op, but an
+        (access count + 1, times, sources, tags; a rating that was given takes the place of its own). An explicit id with the same text is a no-op, but an
         archived memory comes back with it; with another text it raises DuplicateId and nothing is written. Where it
         holds ``unmasked``, from before masking was on, the masked text takes its place and all else stays.
 
@@ -166,8 +167,11 @@ class MemoryRows(Protocol):
     def set_pinned(self, scope: str, id: str, pinned: bool) -> None:
         """Pin or unpin. NotFound if the scope has no such memory."""
 
-    def touch(self, scope: str, accesses: Sequence[Access]) -> None:
-        """Flush read facts alone (``add`` does it along with a write)."""
+    def touch(self, scope: str, accesses: Sequence[Access], *, wait: bool | float = True) -> None:
+        """Flush read facts alone (``add`` does it along with a write).
+
+        ``wait`` as a number: StorageError when another writer is still at work after so many seconds.
+        """
 
     def set_vectors(self, scope: str, embedder: str, vectors: Mapping[int, bytes], *, wait: bool = True) -> None:
         """Fill in vectors by row number; rows that are gone are ignored.

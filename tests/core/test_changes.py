@@ -47,7 +47,7 @@ def test_forgotten_text_is_gone_from_the_file(open_memory, tmp_path):
         assert b"swordfish" not in file.read_bytes(), file
         assert b"zebra" not in file.read_bytes(), file
     memory.close()
-    assert [file.name for file in tmp_path.iterdir()] == ["memory.db"]
+    assert {file.name for file in tmp_path.iterdir()} == {"memory.db"}
     assert b"swordfish" not in (tmp_path / "memory.db").read_bytes()
 
 

@@ -19,6 +19,16 @@ def test_the_same_text_strengthens_the_live_memory(memory, clock):
     assert memory.long_term.list() == [again]
 
 
+def test_a_rating_given_again_counts_and_one_that_is_computed_leaves_it(memory):
+    assert memory.remember("I like tea.", importance=0.25).importance == 0.25
+    assert memory.remember("I like tea.").importance == 0.25
+    assert memory.remember("i like tea.", importance=0.75).importance == 0.75
+    assert memory.recall("tea", k=1)[0].parts["importance"] > 0
+    assert memory.remember("I like tea.", importance=0.0).importance == 0.0
+    assert memory.long_term.list()[0].importance == 0.0
+    assert memory.sweep(max_memories=0, dry_run=True).victims[0].memory.importance == 0.0
+
+
 @pytest.mark.parametrize("other", [{"scope": "bob"}, {"role": "assistant"}, {"speaker": "Bob"}, {"id": "own"}])
 def test_another_scope_role_speaker_or_an_id_of_its_own_is_another_memory(memory, other):
     first = memory.remember("I like tea.")
@@ -99,5 +109,35 @@ def test_long_texts_may_differ_in_a_word_but_not_in_a_number_or_a_negation(chang
     assert near_identical(signature(LONG), signature(LONG + change)) is same
 
 
+def test_texts_longer_than_a_book_chapter_are_not_compared_word_by_word(open_memory):
+    """They would take longer to compare than to read: both are shown, though one word in 20 000 differs."""
+    memory = open_memory()
+    texts = {f"{'some words of it ' * 5_000}{end}" for end in ("here", "there")}
+    for text in texts:
+        memory.remember(text)
+    assert {hit.memory.text for hit in memory.recall("words", k=9)} == texts
+
+
 def test_short_texts_that_differ_in_a_word_are_not_near_identical():
     assert not near_identical(signature("Ada likes green tea"), signature("Ada likes black tea"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("The field has 10² rows.", "The field has 102 rows.", False),
+        ("Take 1½ cups.", "Take 11⁄2 cups.", False),
+        ("Step 1① is done.", "Step 11 is done.", False),
+        ("CO₂ rises.", "CO2 rises.", True),
+        ("Donau\u00addampf\u200bschiff", "Donaudampfschiff", True),
+        ("Cafe\u0301", "ＣＡＦÉ", True),
+        ("می\u200cخواهم", "میخواهم", False),  # what joins no letters is written for a reason
+    ],
+)
+def test_a_raised_number_is_none_of_the_digits_before_it_and_what_nobody_sees_makes_no_other_text(
+    open_memory, one, other, same
+):
+    memory = open_memory()
+    assert (memory.remember(one).id == memory.remember(other).id) is same
+    assert len(memory.recall(one, k=9)) == (1 if same else 2)
+    assert memory.recall(other, k=1)[0].parts["lexical"] == 1.0

@@ -234,6 +234,38 @@ def test_an_answer_that_says_anything_else_is_kept_whole(memory, answer):
     assert kept.role == "assistant"
 
 
+@pytest.mark.parametrize(
+    ("told", "answer"),
+    [
+        ("Is my passport in the blue drawer?", "Your passport is in the blue drawer."),
+        ("Turn the heating on at six.", "Turn the heating off at six."),
+        ("The meeting is before lunch.", "The meeting is after lunch."),
+        ("Ada is over 18.", "Ada is under 18."),
+        ("I was a teacher.", "You are a teacher."),
+        ("I can swim.", "You could swim."),
+        ("It is 5 degrees.", "It is -5 degrees."),
+        ("It costs $5.", "It costs €5."),
+        ("Ich mag Fisch.", "Ich mag nicht Fisch."),
+    ],
+)
+def test_what_turns_the_meaning_round_makes_another_text_for_answers_and_for_recall(memory, told, answer):
+    old = memory.remember(told)
+    (kept,) = memory.turns.end([said("assistant", answer)], session="s", recalled=[old.id])
+    assert kept.id != old.id
+    memory.remember(answer)
+    assert {told, answer} <= {hit.memory.text for hit in memory.recall(told, k=9) if hit.memory.role == "user"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("I owe you 5 dollars.", "You owe me 5 dollars."), ("Can you drive?", "Can I drive?"), ("我喜欢他", "我喜欢她")],
+)
+def test_who_a_text_is_about_is_no_detail_where_one_speaker_says_both(memory, one, other):
+    memory.remember(one)
+    memory.remember(other)
+    assert {hit.memory.text for hit in memory.recall(one, k=9)} == {one, other}
+
+
 def test_only_what_the_turn_recalled_can_be_echoed_and_only_by_the_assistant(memory):
     coffee = memory.remember("I take my coffee black.", speaker="Ada")
     (answer,) = memory.turns.end([said("assistant", "You take your coffee black.")], session="s")

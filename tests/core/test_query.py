@@ -18,13 +18,12 @@ from shared_core.long_term.query import (
     asks_time,
     closeness,
     expansion,
-    is_question,
     sentences,
     speakers_named,
     tells_time,
 )
 from shared_core.long_term.times import YEARS_BACK, spans
-from shared_core.text import UNSPACED_CHARACTER, UNSPACED_PAIR, terms
+from shared_core.text import UNSPACED_CHARACTER, UNSPACED_PAIR, is_question, terms
 
 NOW = datetime(2024, 5, 15, 15, 30, tzinfo=UTC).timestamp()
 

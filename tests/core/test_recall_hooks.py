@@ -143,3 +143,24 @@ def test_a_memory_says_which_file_it_is_and_what_it_recalls_with(tmp_path: Path)
         assert repr(memory) == (
             f"<TieredMemory {tmp_path / 'a.db'}, default_scope='ada', embedder none: recall goes by words alone>"
         )
+
+
+@pytest.mark.parametrize(
+    "broken", [lambda _: 1 / 0, lambda _: -5, lambda _: float("nan"), lambda _: "7", lambda _: None]
+)
+def test_tokens_are_estimated_where_the_counter_fails_or_returns_no_count_and_that_is_counted(
+    broken: Callable[[str], Any],
+) -> None:
+    with opened(count_tokens=broken) as memory:
+        assert texts(memory.recall("tea", max_tokens=12)) == without_hooks("tea", max_tokens=12)
+        failures = memory.stats()["long_term"]["count_failures"]
+        assert failures > 0
+        assert "tea pot" in memory.turns.begin("What colour is the tea pot?").block
+        assert memory.stats()["long_term"]["count_failures"] > failures
+
+
+def test_a_share_of_a_token_counts_as_one() -> None:
+    with opened(count_tokens=lambda text: len(text) / 8) as memory:  # 26 / 8, 21 / 8 and 19 / 8: 4, 3 and 3
+        assert len(memory.recall("", max_tokens=9)) == 2
+        assert len(memory.recall("", max_tokens=10)) == 3
+        assert memory.stats()["long_term"]["count_failures"] == 0

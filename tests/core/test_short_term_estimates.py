@@ -59,6 +59,17 @@ def test_a_counter_of_the_users_is_asked_once_per_text():
     assert asked == ["one", "three"]
 
 
+@pytest.mark.parametrize("broken", [lambda _: 1 / 0, lambda _: -5, lambda _: None, lambda _: float("inf")])
+def test_where_a_counter_fails_the_tokens_of_a_block_are_estimated_and_no_plan_fails(broken):
+    assert remembered(broken)("some words of it") == sampled_tokens("some words of it")
+    request = {"model": "claude-sonnet-5", "system": "word " * 5_000, "messages": [{"role": "user", "content": "hi"}]}
+    plans = []
+    for count in (broken, None):
+        prompts = Prompts(settings=Settings(count_tokens=count), clock=FakeClock(), scope_of=lambda _: "ada")
+        plans.append(prompts.plan(**request))
+    assert plans[0].breakpoints == plans[1].breakpoints != ()
+
+
 def test_a_message_that_is_refused_leaves_the_conversation_as_it_was():
     """What came before it in the same request is not taken over either; the next request finds what the last one wrote."""
     prompts = Prompts(settings=Settings(), clock=FakeClock(), scope_of=lambda _: "ada")

@@ -94,6 +94,22 @@ def test_reads_of_a_bounded_namespace_return_while_the_file_is_held_and_are_note
     assert bounded.get("ada", "cache", ["a", "b"]) == [None, b"2"]
 
 
+def test_closing_waits_for_no_other_writer_only_to_write_down_what_was_read(path):
+    with TieredMemory.open(path, embedder="none", default_scope="ada") as memory:
+        memory.remember("tea", id="1")
+        memory.remember("wine", scope="bob")
+        memory.recall("tea")
+        memory.recall("wine", scope="bob")
+        with stalled(path):  # which fails when the close waits for its end
+            memory.close()
+        assert memory.stats()["long_term"]["accesses_dropped"] == 2
+    with TieredMemory.open(path, embedder="none", default_scope="ada") as memory:
+        assert memory.get("1").access_count == 0
+        memory.recall("tea")
+    with TieredMemory.open(path, embedder="none", default_scope="ada") as memory:
+        assert memory.get("1").access_count == 1
+
+
 def test_an_export_is_not_held_up_and_knows_the_reads_that_could_not_be_written_down(path, tmp_path):
     with TieredMemory.open(path, embedder=HashEmbedder(), default_scope="ada", clock=FakeClock(5.0)) as memory:
         memory.remember("tea", id="1")

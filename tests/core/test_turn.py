@@ -233,14 +233,20 @@ def test_sessions_and_scopes_interleave_without_mixing(memory):
         assert len(memory.context(name, scope=name).history()) == 5
 
 
-def test_a_question_is_not_answered_with_itself(memory):
+@pytest.mark.parametrize(
+    "asked",
+    ["how do I take my COFFEE?", "How do I take my coffee", "how do I take my coffee ?!", "“How do I take my coffee?”"],
+)
+def test_a_question_is_not_answered_with_itself(memory, asked):
     """Asked once before, in another session: what comes back is what was said about it."""
     memory.turns.end([{"role": "user", "content": "How do I take my coffee?"}], session="monday")
     memory.turns.end([{"role": "user", "content": "I take my coffee black."}], session="monday")
-    turn = memory.turns.begin("how do I take my COFFEE?", session="friday")
+    turn = memory.turns.begin(asked, session="friday")
     assert [hit.memory.text for hit in turn.hits] == ["I take my coffee black."]
     statement = memory.turns.begin("I take my coffee black.", session="friday")
     assert "I take my coffee black." in {hit.memory.text for hit in statement.hits}
+    confirming = memory.turns.begin("I take my coffee black?", session="friday")
+    assert "I take my coffee black." in {hit.memory.text for hit in confirming.hits}
 
 
 async def test_the_async_twins_do_the_same(memory):

@@ -265,7 +265,7 @@ def test_a_log_that_lost_a_message_still_has_a_window(open_memory, tmp_path, los
     assert names(memory.context("s").window(1000))[-2:] == ["three", "four"]
 
 
-@pytest.mark.parametrize("failure", [ValueError("no"), "not a number"])
+@pytest.mark.parametrize("failure", [ValueError("no"), "not a number", -1, float("nan")])
 def test_a_counter_that_fails_costs_no_message(open_memory, failure):
     def counter(_text):
         if isinstance(failure, Exception):

@@ -1,8 +1,9 @@
 """SQLite: the embedded default. One file, WAL, no extension to load.
 
 Reading order: ``schema.py`` (the tables and their migrations), ``connection.py`` (who may read and
-write when; ``place.py``, ``failures.py``), ``memories.py`` with ``memory_writes.py`` and ``memory_feed.py``, ``blobs.py``, ``logs.py`` (one protocol
-of ``storage/base.py`` each), ``upkeep.py`` (``storage/upkeep.py``).
+write when; ``place.py``, ``failures.py``, ``full_disk.py``), ``memories.py`` with ``memory_writes.py`` and
+``memory_feed.py``, ``blobs.py``, ``logs.py`` (one protocol of ``storage/base.py`` each), ``upkeep.py``
+(``storage/upkeep.py``).
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from shared_core.storage.base import Blob
 from shared_core.storage.bounded import BlobRoom, size_of
+from shared_core.storage.sqlite import full_disk
 from shared_core.storage.sqlite.bounded import SQLitePlace
 from shared_core.storage.sqlite.connection import Connections
 
@@ -94,8 +95,11 @@ class SQLiteBlobs:
 
     def delete(self, scope: str, namespace: str, keys: Sequence[str], *, durable: bool = False) -> int:
         """Remove these keys."""
-        with self._connections.write(wait=self._wait, durable=durable) as db:
-            return _delete(db, scope, namespace, keys)
+
+        def some(db: sqlite3.Connection, most: int) -> int:
+            return _delete(db, scope, namespace, keys, most)
+
+        return sum(full_disk.erase(self._connections, some, wait=self._wait, durable=durable))
 
     def delete_tagged(self, scope: str | None, namespace: str, tag: str) -> int:
         """Remove every blob carrying the tag."""
@@ -128,10 +132,15 @@ class SQLiteBlobs:
 
     def clear(self, scope: str | None, namespace: str, *, durable: bool = False) -> int:
         """Remove the whole namespace."""
-        with self._connections.write(wait=self._wait, durable=durable) as db:
+
+        def some(db: sqlite3.Connection, most: int) -> int:
             return db.execute(
-                "DELETE FROM blobs WHERE (? IS NULL OR scope = ?) AND namespace = ?", (scope, scope, namespace)
+                "DELETE FROM blobs WHERE row IN (SELECT row FROM blobs WHERE (? IS NULL OR scope = ?) AND namespace = ? "
+                "LIMIT ?)",
+                (scope, scope, namespace, most),
             ).rowcount
+
+        return sum(full_disk.erase(self._connections, some, wait=self._wait, durable=durable))
 
     def generation(self, scope: str) -> int:
         """The scope's generation; 0 before the first bump."""
@@ -139,7 +148,9 @@ class SQLiteBlobs:
 
     def bump(self, scope: str, *, durable: bool = True) -> int:
         """Move the scope's generation on."""
-        with self._connections.write(wait=self._wait, durable=durable) as db:
+        if durable:  # as before something is erased, which a full disk must not keep from being erased
+            return full_disk.with_room(self._connections, lambda db: generation_moved_on(db, scope), wait=self._wait)
+        with self._connections.write(wait=self._wait, durable=False) as db:
             return generation_moved_on(db, scope)
 
     def counters(self, names: Sequence[str]) -> list[int]:
@@ -199,11 +210,14 @@ def _is_held(db: sqlite3.Connection, scope: str, namespace: str, key: str) -> bo
     return db.execute("SELECT 1 FROM blobs WHERE scope = ? AND namespace = ? AND key = ?", where).fetchone() is not None
 
 
-def _delete(db: sqlite3.Connection, scope: str, namespace: str, keys: Sequence[str]) -> int:
-    return sum(
-        db.execute("DELETE FROM blobs WHERE scope = ? AND namespace = ? AND key = ?", (scope, namespace, key)).rowcount
-        for key in dict.fromkeys(keys)
-    )
+def _delete(db: sqlite3.Connection, scope: str, namespace: str, keys: Sequence[str], most: int = full_disk.ALL) -> int:
+    gone = 0
+    for key in dict.fromkeys(keys):
+        if gone == most:
+            break
+        where = (scope, namespace, key)
+        gone += db.execute("DELETE FROM blobs WHERE scope = ? AND namespace = ? AND key = ?", where).rowcount
+    return gone
 
 
 def _delete_tagged(db: sqlite3.Connection, scope: str | None, namespace: str, tag: str) -> int:

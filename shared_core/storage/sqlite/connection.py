@@ -22,7 +22,8 @@ from urllib.parse import quote
 
 from shared_core.errors import Closed, StorageError
 from shared_core.storage.sqlite import schema
-from shared_core.storage.sqlite.failures import BUSY_SECONDS, translated
+from shared_core.storage.sqlite.failures import BUSY_SECONDS, is_full, translated
+from shared_core.storage.sqlite.full_disk import Reserve
 from shared_core.storage.sqlite.place import check_place, switch_to_wal
 
 _FORK_SECONDS = 5.0  # how long a fork waits for reads under way; SQLite's own locks must be free in the child
@@ -46,6 +47,7 @@ class Connections:
         self._writer: sqlite3.Connection | None = None
         self._forked = False
         self._closed = False
+        self.reserve = Reserve(location)
         self._open_first()
         _open.add(self)
 
@@ -92,35 +94,42 @@ class Connections:
         """
         self._check_usable()
         patience = BUSY_SECONDS if wait is True else float(wait)
-        if not (self._lock.acquire() if wait is True else self._lock.acquire(timeout=patience)):
+        with self._alone(wait), translated(self.location, patience):
+            if self.read_only:
+                raise StorageError(
+                    f"{self.location}: expected a file that can be written, but it or its folder is read-only; "
+                    "open a copy elsewhere, or change its permissions"
+                )
+            db = self._own_writer()
+            if not durable:
+                db.execute("PRAGMA synchronous = NORMAL")
+            if wait is not True:
+                db.execute("PRAGMA busy_timeout = 0")
+            try:
+                _begin(db, time.monotonic() + (0.0 if wait is True else patience))
+            finally:
+                if wait is not True:
+                    db.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
+            try:
+                yield db
+                db.execute("COMMIT") if self.in_memory else self.reserve.commit(db)
+            except BaseException as error:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                if is_full(error):
+                    self.wipe()  # what the log holds back may be room enough for the next try
+                raise
+            finally:
+                if not durable:
+                    db.execute("PRAGMA synchronous = FULL")
+
+    @contextmanager
+    def _alone(self, wait: bool | float) -> Iterator[None]:
+        """No other thread of this process writes in the block; ``wait`` as in ``write``."""
+        if not (self._lock.acquire() if wait is True else self._lock.acquire(timeout=float(wait))):
             raise StorageError(f"{self.location}: another thread is writing; try again later")
         try:
-            with translated(self.location, patience):
-                if self.read_only:
-                    raise StorageError(
-                        f"{self.location}: expected a file that can be written, but it or its folder is read-only; "
-                        "open a copy elsewhere, or change its permissions"
-                    )
-                db = self._own_writer()
-                if not durable:
-                    db.execute("PRAGMA synchronous = NORMAL")
-                if wait is not True:
-                    db.execute("PRAGMA busy_timeout = 0")
-                try:
-                    _begin(db, time.monotonic() + (0.0 if wait is True else patience))
-                finally:
-                    if wait is not True:
-                        db.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
-                try:
-                    yield db
-                    db.execute("COMMIT")
-                except BaseException:
-                    if db.in_transaction:
-                        db.execute("ROLLBACK")
-                    raise
-                finally:
-                    if not durable:
-                        db.execute("PRAGMA synchronous = FULL")
+            yield
         finally:
             self._lock.release()
 
@@ -143,14 +152,28 @@ class Connections:
             return
         self._check_usable()
         with self._lock, suppress(sqlite3.Error):
-            self._own_writer().execute("VACUUM")
+            db = self._own_writer()
+            db.execute("PRAGMA temp_store = DEFAULT")  # the copy that it makes may be larger than the memory
+            db.execute("VACUUM")
         self.wipe()
+
+    @contextmanager
+    def make_room(self, *, wait: bool | float) -> Iterator[None]:
+        """Give up the reserve and empty the log; in the block, no other thread writes, and nothing is set aside in files."""
+        with self._alone(wait):
+            self.reserve.give_up()
+            self.wipe()
+            with translated(self.location):
+                self._own_writer().execute("PRAGMA temp_store = MEMORY")
+            yield
 
     def close(self) -> None:
         """Close all connections; later use raises Closed."""
         with self._lock:
             self._closed = True
             self._close_idle()
+            if not self.in_memory and not self.read_only:
+                self.reserve.put_away()
 
     def _close_idle(self) -> None:
         """Close what nobody uses at this moment; ``_lock`` is held, so nobody uses the writer."""
@@ -203,11 +226,14 @@ class Connections:
                 self.read_only = check_place(self.location)
             try:
                 db = self._checked()
-            except sqlite3.OperationalError:
-                if not self.read_only or not Path(self.location).exists() or Path(f"{self.location}-wal").exists():
+            except sqlite3.OperationalError as error:
+                if is_full(error) and self.reserve.give_up():  # even to read takes room, for the log's index
+                    db = self._checked()
+                elif self.read_only and Path(self.location).exists() and not Path(f"{self.location}-wal").exists():
+                    self._immutable = True  # a WAL file in a read-only folder, and no writer to mind
+                    db = self._checked()
+                else:
                     raise
-                self._immutable = True  # a WAL file in a read-only folder, and no writer to mind
-                db = self._checked()
             if self.read_only:
                 self._idle.append(db)
                 return
@@ -219,6 +245,8 @@ class Connections:
             except BaseException:
                 self.close()
                 raise
+            if not self.in_memory:
+                self.reserve.keep()
 
     def _checked(self) -> sqlite3.Connection:
         """A first connection to a file that is ours to open."""

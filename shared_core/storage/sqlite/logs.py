@@ -13,6 +13,7 @@ from typing import Any
 
 from shared_core.errors import InvalidInput, NotFound, StorageError
 from shared_core.storage.base import LogNode, Size, Sizes, Tail
+from shared_core.storage.sqlite import full_disk
 from shared_core.storage.sqlite import sizes as sizing
 from shared_core.storage.sqlite.connection import Connections
 
@@ -231,23 +232,28 @@ class SQLiteLogs:
 
     def delete(self, scope: str, session: str) -> int:
         """Erase the session's head, and its nodes that no branch stands on."""
-        with self._connections.write() as db:
-            db.execute("DELETE FROM heads WHERE scope = ? AND session = ?", (scope, session))
+
+        def some(db: sqlite3.Connection, most: int) -> tuple[int, ...]:
+            heads = db.execute("DELETE FROM heads WHERE scope = ? AND session = ?", (scope, session)).rowcount
             # What a branch still shows stays: it is the branch's past now as much as this session's.
             removed = db.execute(
-                "DELETE FROM nodes WHERE scope = :scope AND session = :session AND id NOT IN ("
-                "  WITH RECURSIVE kept (id, parent) AS ("
-                "    SELECT n.id, n.parent FROM heads h JOIN nodes n ON n.scope = h.scope AND n.id IN (h.node, h.origin) "
-                "    WHERE h.scope = :scope"
-                "    UNION SELECT n.id, n.parent FROM kept k JOIN nodes n ON n.scope = :scope AND n.id = k.parent"
-                "  ) SELECT id FROM kept)",
-                {"scope": scope, "session": session},
+                "DELETE FROM nodes WHERE row IN ("
+                "  SELECT row FROM nodes WHERE scope = :scope AND session = :session AND id NOT IN ("
+                "    WITH RECURSIVE kept (id, parent) AS ("
+                "      SELECT n.id, n.parent FROM heads h JOIN nodes n ON n.scope = h.scope AND n.id IN (h.node, h.origin) "
+                "      WHERE h.scope = :scope"
+                "      UNION SELECT n.id, n.parent FROM kept k JOIN nodes n ON n.scope = :scope AND n.id = k.parent"
+                "    ) SELECT id FROM kept) LIMIT :most)",
+                {"scope": scope, "session": session, "most": most},
             ).rowcount
-            db.execute(
-                "DELETE FROM bodies WHERE scope = ? AND hash NOT IN (SELECT hash FROM nodes WHERE scope = ?)",
-                (scope, scope),
-            )
-            return removed
+            bodies = db.execute(
+                "DELETE FROM bodies WHERE scope = :scope AND hash IN (SELECT hash FROM bodies WHERE scope = :scope "
+                "AND hash NOT IN (SELECT hash FROM nodes WHERE scope = :scope) LIMIT :most)",
+                {"scope": scope, "most": most},
+            ).rowcount
+            return (removed, heads, bodies) if removed or heads or bodies else ()
+
+        return sum(gone[0] for gone in full_disk.erase(self._connections, some) if gone)
 
     def sessions(self, scope: str, *, prefix: str = "") -> list[str]:
         """Sessions with a log, in order of their first message."""

@@ -15,6 +15,7 @@ from typing import Any
 from shared_core.errors import DuplicateId, NotFound, StorageError
 from shared_core.records import Memory
 from shared_core.storage.base import Access, Changes, NewMemory, Room
+from shared_core.storage.sqlite import full_disk
 from shared_core.storage.sqlite.connection import Connections
 from shared_core.storage.sqlite.memory_feed import pages
 from shared_core.storage.sqlite.memory_writes import (
@@ -167,21 +168,27 @@ class SQLiteMemories:
 
     def delete(self, scope: str, ids: Sequence[str]) -> int:
         """Erase rows, index and sources."""
-        with self._connections.write() as db:
-            rows = _rows_of(db, scope, ids, pinned=True)
+        return self._erased(scope, ids, pinned=True)
+
+    def _erased(self, scope: str, ids: Sequence[str], *, pinned: bool) -> int:
+        def some(db: sqlite3.Connection, most: int) -> int:
+            rows = _rows_of(db, scope, ids, pinned=pinned)
+            rows = rows if most == full_disk.ALL else rows[:most]
             if rows:
                 erase(db, scope, rows, bumped(db, scope, {}))
-        if rows:
+            return len(rows)
+
+        count = sum(full_disk.erase(self._connections, some))
+        if count:
             self._connections.wipe()
-        return len(rows)
+        return count
 
     def evict(self, scope: str, ids: Sequence[str], *, erased: bool) -> int:
         """Archive these memories, or erase them; pinned ones stay."""
+        if erased:
+            return self._erased(scope, ids, pinned=False)
         with self._connections.write() as db:
-            count = _evict(db, scope, ids, bumped(db, scope, {}), erased=erased) if ids else 0
-        if erased and count:
-            self._connections.wipe()
-        return count
+            return archive(db, scope, ids, bumped(db, scope, {})) if ids else 0
 
     def set_status(self, scope: str, ids: Sequence[str], status: str) -> int:
         """Change the status of these memories."""
@@ -203,11 +210,11 @@ class SQLiteMemories:
                 "UPDATE memories SET pinned = ?, version = ? WHERE row = ?", (pinned, bumped(db, scope, {}), row)
             )
 
-    def touch(self, scope: str, accesses: Sequence[Access]) -> None:
+    def touch(self, scope: str, accesses: Sequence[Access], *, wait: bool | float = True) -> None:
         """Flush read facts alone."""
         if not accesses:
             return
-        with self._connections.write() as db:
+        with self._connections.write(wait=wait) as db:
             touch(db, scope, accesses, bumped(db, scope, {}))
 
     def set_vectors(self, scope: str, embedder: str, vectors: Mapping[int, bytes], *, wait: bool = True) -> None:

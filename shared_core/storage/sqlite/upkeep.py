@@ -13,6 +13,7 @@ from itertools import pairwise
 from shared_core.errors import DuplicateId
 from shared_core.records import Memory, Problem
 from shared_core.storage.base import Source
+from shared_core.storage.sqlite import full_disk
 from shared_core.storage.sqlite.blobs import generation_moved_on
 from shared_core.storage.sqlite.connection import Connections
 from shared_core.storage.sqlite.logs import NEWEST_NODE
@@ -20,22 +21,29 @@ from shared_core.storage.sqlite.memory_writes import COLUMNS, bumped, decoded, i
 from shared_core.storage.upkeep import Erased, Successor, TermsOf, WholeMemory
 
 _SHOWN = 5  # ids named for each kind of damage
+_KEYS = {
+    "memories": "row",  # with their index, sources and successions
+    "blobs": "row",  # with their tags and uses
+    "places": "namespace",
+    "nodes": "row",
+    "bodies": "hash",
+    "heads": "row",
+    "dropped": "version, memory",
+}
 _ERASE = {
-    "memories": "DELETE FROM memories WHERE scope = ?",  # with their index, sources and successions
-    "blobs": "DELETE FROM blobs WHERE scope = ?",  # with their tags and uses
-    "places": "DELETE FROM places WHERE scope = ?",
-    "nodes": "DELETE FROM nodes WHERE scope = ?",
-    "bodies": "DELETE FROM bodies WHERE scope = ?",
-    "heads": "DELETE FROM heads WHERE scope = ?",
-    "dropped": "DELETE FROM dropped WHERE scope = ?",
+    table: f"DELETE FROM {table} WHERE scope = :scope AND ({key}) IN "
+    f"(SELECT {key} FROM {table} WHERE scope = :scope ORDER BY {key} LIMIT :most)"
+    for table, key in _KEYS.items()
 }
 _LEFT = """SELECT (SELECT count(*) FROM memories WHERE scope = :scope) + (SELECT count(*) FROM blobs WHERE scope = :scope)
     + (SELECT count(*) FROM nodes WHERE scope = :scope) + (SELECT count(*) FROM bodies WHERE scope = :scope)
     + (SELECT count(*) FROM heads WHERE scope = :scope) + (SELECT count(*) FROM dropped WHERE scope = :scope)
     + (SELECT count(*) FROM places WHERE scope = :scope)"""
 _BETWEEN = " UNION ".join(f"SELECT scope FROM {table} WHERE scope >= :start AND scope < :end" for table in _ERASE)
-_VECTORS = """SELECT count(*) FROM search_index i JOIN memories m ON m.row = i.memory
-    WHERE m.scope = ? AND i.vectors IS NOT NULL"""
+_VECTORS = """SELECT count(*) FROM (SELECT row FROM memories WHERE scope = :scope ORDER BY row LIMIT :most) m
+    JOIN search_index i ON i.memory = m.row WHERE i.vectors IS NOT NULL"""
+_NAMESPACES = """SELECT namespace, count(*) FROM
+    (SELECT namespace FROM blobs WHERE scope = :scope ORDER BY row LIMIT :most) GROUP BY namespace"""
 _NOWHERE = """SELECT row, scope, session, origin FROM heads WHERE node IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.scope = heads.scope AND n.id = heads.node)"""
 _CUT_OFF = """SELECT n.id FROM nodes n LEFT JOIN nodes p ON p.scope = n.scope AND p.id = n.parent
@@ -122,20 +130,27 @@ class SQLiteUpkeep:
             return len(fresh)
 
     def erase_scope(self, scope: str, *, within: str | None = None) -> Erased:
-        """Erase all content of the scope and of those within it, in one transaction."""
-        with self._connections.write() as db:
-            inner = [] if within is None else _beginning_with(db, within)
-            outer, *more = [_erased(db, one) for one in (scope, *inner)]
+        """Erase all content of the scope and of those within it, in one transaction (see ``full_disk.erase``)."""
+        inner: dict[str, None] = {}
+
+        def some(db: sqlite3.Connection, most: int) -> list[Erased]:
+            within_it = [] if within is None else _beginning_with(db, within)
+            inner.update(dict.fromkeys(within_it))
+            found = [_erased(db, one, most) for one in (scope, *within_it)]
+            return [one for one, _ in found] if most == full_disk.ALL or any(rows for _, rows in found) else []
+
+        steps = full_disk.erase(self._connections, some)
         self._connections.wipe()
+        every = [one for step in steps for one in step]
         blobs: Counter[str] = Counter()
-        for one in (outer, *more):
+        for one in every:
             blobs.update(one.blobs)
         return Erased(
-            outer.memories,
-            outer.vectors + sum(one.vectors for one in more),
-            outer.messages + sum(one.messages for one in more),
+            sum(step[0].memories for step in steps),
+            sum(one.vectors for one in every),
+            sum(one.messages for one in every),
             dict(blobs),
-            outer.left + sum(one.left for one in more),
+            sum(one.left for one in steps[-1]) if steps else 0,
             tuple(inner),
         )
 
@@ -195,15 +210,17 @@ def _beginning_with(db: sqlite3.Connection, start: str) -> list[str]:
     return sorted(name for (name,) in db.execute(_BETWEEN, {"start": start, "end": end}) if is_text(name))
 
 
-def _erased(db: sqlite3.Connection, scope: str) -> Erased:
-    vectors = int(db.execute(_VECTORS, (scope,)).fetchone()[0])
-    blobs = dict(db.execute("SELECT namespace, count(*) FROM blobs WHERE scope = ? GROUP BY namespace", (scope,)))
-    gone = {table: db.execute(statement, (scope,)).rowcount for table, statement in _ERASE.items()}
+def _erased(db: sqlite3.Connection, scope: str, most: int) -> tuple[Erased, int]:
+    """Erase at most so many rows of each table; what that was, and how many rows."""
+    here = {"scope": scope, "most": most}
+    vectors = int(db.execute(_VECTORS, here).fetchone()[0])
+    blobs = dict(db.execute(_NAMESPACES, here))
+    gone = {table: db.execute(statement, here).rowcount for table, statement in _ERASE.items()}
     version = bumped(db, scope, {})
     db.execute("UPDATE scopes SET floor = ? WHERE scope = ?", (version, scope))
     generation_moved_on(db, scope)
     left = int(db.execute(_LEFT, {"scope": scope}).fetchone()[0])
-    return Erased(gone["memories"], vectors, gone["nodes"], blobs, left)
+    return Erased(gone["memories"], vectors, gone["nodes"], blobs, left), sum(gone.values())
 
 
 _DAMAGED = "the file is damaged; restore a copy"
