@@ -179,8 +179,7 @@ class TieredMemory:
     ) -> Memory:
         """Store one memory; when this returns it is durable and the next recall of any process sees it.
 
-        Equal text of the same scope, role and speaker strengthens the live memory and returns it (tags and metadata
-        are joined, an ``importance`` given again is the one that counts); with an
+        Equal text of the same scope, role and speaker strengthens the live memory and returns it; with an
         explicit ``id`` nothing merges (same id and text: no-op, or an archived memory comes back; another text:
         DuplicateId). ``importance`` in [0, 1], None has it computed from the text. ``at`` is when it happened
         (epoch seconds or an aware datetime), None is now. A ``subject`` makes this the current memory on that

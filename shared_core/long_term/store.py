@@ -224,7 +224,6 @@ class MemoryStore:
             vectors=vectors,
             source=draft.source,
             unmasked=draft.unmasked,
-            rated=draft.importance is not None,
         )
 
     def _planning(self) -> AbstractContextManager[object]:

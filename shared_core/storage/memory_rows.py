@@ -33,7 +33,7 @@ class NewMemory:
     chose the id, and the write is then never merged. ``terms`` are the index tokens of the text,
     joined by spaces; ``vectors`` is float32 bytes of shape (windows, dimension) or None, made by the
     model named in ``embedder``. ``unmasked`` is the text as it came, where masking changed it: it is
-    compared with what an explicit id holds, and never written. ``rated``: its importance was given, not computed.
+    compared with what an explicit id holds, and never written.
     """
 
     memory: Memory
@@ -44,7 +44,6 @@ class NewMemory:
     vectors: bytes | None = None
     source: Source | None = None
     unmasked: str | None = field(default=None, repr=False)
-    rated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +133,7 @@ class MemoryRows(Protocol):
         """Write the items in order, in one transaction; return each stored memory and whether it is new.
 
         An item with a merge key equal to that of a live memory of its scope strengthens that one
-        (access count + 1, times, sources, tags; a rating that was given takes the place of its own). An explicit id with the same text is a no-op, but an
+        (access count + 1, times, sources, tags). An explicit id with the same text is a no-op, but an
         archived memory comes back with it; with another text it raises DuplicateId and nothing is written. Where it
         holds ``unmasked``, from before masking was on, the masked text takes its place and all else stays.
 

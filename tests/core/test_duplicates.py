@@ -19,16 +19,6 @@ def test_the_same_text_strengthens_the_live_memory(memory, clock):
     assert memory.long_term.list() == [again]
 
 
-def test_a_rating_given_again_counts_and_one_that_is_computed_leaves_it(memory):
-    assert memory.remember("I like tea.", importance=0.25).importance == 0.25
-    assert memory.remember("I like tea.").importance == 0.25
-    assert memory.remember("i like tea.", importance=0.75).importance == 0.75
-    assert memory.recall("tea", k=1)[0].parts["importance"] > 0
-    assert memory.remember("I like tea.", importance=0.0).importance == 0.0
-    assert memory.long_term.list()[0].importance == 0.0
-    assert memory.sweep(max_memories=0, dry_run=True).victims[0].memory.importance == 0.0
-
-
 @pytest.mark.parametrize("other", [{"scope": "bob"}, {"role": "assistant"}, {"speaker": "Bob"}, {"id": "own"}])
 def test_another_scope_role_speaker_or_an_id_of_its_own_is_another_memory(memory, other):
     first = memory.remember("I like tea.")

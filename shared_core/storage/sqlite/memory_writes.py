@@ -135,7 +135,7 @@ def erase(db: sqlite3.Connection, scope: str, rows: Iterable[int], version: int)
 def strengthen(
     db: sqlite3.Connection, row: int, everywhere: bool, old: Memory, item: NewMemory, versions: dict[str, int]
 ) -> Memory:
-    """Count the same text said once more: access count, times, tags, metadata, a rating given, and where it was said."""
+    """Count the same text said once more: access count, times, tags, metadata, and where it was said."""
     new, source = item.memory, item.source
     if source is not None:
         fresh = db.execute(
@@ -150,15 +150,14 @@ def strengthen(
         tags=tuple(dict.fromkeys((*old.tags, *new.tags))),
         metadata={**old.metadata, **new.metadata},
         pinned=old.pinned or new.pinned,
-        importance=new.importance if item.rated else old.importance,
     )
     version = bumped(db, old.scope, versions)
     db.execute(
-        "UPDATE memories SET last_accessed = ?, access_count = ?, tags = ?, metadata = ?, pinned = ?, importance = ?, "
-        "everywhere = ?, version = ? WHERE row = ?",
+        "UPDATE memories SET last_accessed = ?, access_count = ?, tags = ?, metadata = ?, pinned = ?, everywhere = ?, "
+        "version = ? WHERE row = ?",
         (
             stored.last_accessed, stored.access_count, json.dumps(stored.tags), json.dumps(dict(stored.metadata)),
-            stored.pinned, stored.importance, everywhere or source is None, version, row,
+            stored.pinned, everywhere or source is None, version, row,
         ),
     )  # fmt: skip
     return stored
