@@ -44,7 +44,6 @@ class Naive:
         for old in self.kept:
             if old["text"] == one["text"]:
                 old["seen"], old["accesses"] = now, old["accesses"] + 1
-                old["importance"] = one["importance"]  # given again: the last one counts
                 return
         sizes = {"count": lambda entry: 1, "bytes": lambda entry: len(entry["text"].encode())}
         targets = {}
