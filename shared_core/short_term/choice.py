@@ -7,6 +7,7 @@ finds the entry there. It also decides about lifetimes that this request can buy
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -15,9 +16,8 @@ from shared_core.short_term.plan import Expected
 from shared_core.short_term.rules import LOOKBACK_POSITIONS, MOST_BREAKPOINTS, ModelRules, Ttl
 from shared_core.short_term.survival import FADE
 
-CLEARLY: Final = 5 / 3
-"""How many times its cost an hour bought for this request alone must be worth: what it saves is estimated, its price is not."""
-
+_SURE: Final = 0.99
+"""No conversation is expected to go on for more than a hundred requests, the memory of what was learned."""
 _UNSEEN: Final = 1e-6
 """The weight of a survival that was taken from a neighbour."""
 
@@ -50,11 +50,16 @@ class Choice(NamedTuple):
 
 
 def choose(
-    candidates: Sequence[Candidate], rules: ModelRules, alive: Sequence[int], tokens: Callable[[int], int]
+    candidates: Sequence[Candidate],
+    rules: ModelRules,
+    alive: Sequence[int],
+    tokens: Callable[[int], int],
+    held: tuple[int, float] = (0, 0.0),
 ) -> Choice:
     """The best breakpoints among candidates in order of position; ``alive``: positions of live entries, deepest first.
 
-    ``tokens`` gives the tokens of a prefix by its position. Without a way to the deepest live entry, the best with an
+    ``held``: the position of the deepest entry with an hour, and the share of its hour that is left. ``tokens`` gives
+    the tokens of a prefix by its position. Without a way to the deepest live entry, the best with an
     anchor there is compared: what reading it saves now against what the slot would save on average. Places left over
     go to the ends of system and tools.
     """
@@ -68,7 +73,8 @@ def choose(
         if anchored is not None and anchored.read == deepest and anchored.saving + gain > best.saving:
             best = anchored
     marked = _with_spares(best.marked, candidates)
-    return Choice(_with_hours(marked, tokens(best.read), rules), best.read, best.saving)
+    hours = _with_hours(marked, tokens(best.read), rules, tokens(held[0]), held[1])
+    return Choice(hours, best.read, best.saving)
 
 
 def falling(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -136,32 +142,42 @@ def _patient(here: Boundary) -> Boundary:
     """The boundary with its late returns (p60 - p5) discounted by how long the first one is waited for.
 
     What lies before a boundary at rest is bought an hour once, at its next write, and the first late return pays it back:
-    after k returns in time, with the probability p5^k * (p60 - p5). What is known fades by ``FADE`` a use, and so does what
-    can be promised on it. The formula of ``marks.py`` has no such discount; it is given the late share whose undiscounted
-    odds are the discounted ones:
+    after k returns in time, with the probability p5^k * (p60 - p5). Both factors are learned and fade by ``FADE`` a use,
+    and so does what can be promised on them, by f = FADE^2. The formula of ``marks.py`` has no such discount; it is given
+    the late share whose undiscounted odds are the discounted ones:
 
-        late' / (1 - p5) = sum over k of FADE^(k + 1) * p5^k * late = FADE * late / (1 - FADE * p5)
+        late' / (1 - p5) = sum over k of f^(k + 1) * p5^k * late = f * late / (1 - f * p5)
 
-    At p5 = 0.5 late returns count nearly in full, at 0.999, a wait of a thousand uses, a tenth. A moving boundary pays
-    and gains on every request, and waits for nothing.
+    At p5 = 0 late returns count nearly in full, at 0.98, when two misses are remembered, a half, at 0.999, a wait of a
+    thousand uses, a twentieth. A moving boundary pays on every request, and waits for nothing: ``_with_hours``.
     """
     if here.fresh:
         return here
-    discount = FADE * (1 - here.p5) / (1 - FADE * here.p5)
+    discount = FADE**2 * (1 - here.p5) / (1 - FADE**2 * here.p5)
     return here._replace(p60=here.p5 + discount * (here.p60 - here.p5))
 
 
 def _with_hours(
-    marked: tuple[tuple[Candidate, Ttl], ...], read: int, rules: ModelRules
+    marked: tuple[tuple[Candidate, Ttl], ...], read: int, rules: ModelRules, held: int = 0, left: float = 0.0
 ) -> tuple[tuple[Candidate, Ttl], ...]:
-    """The marks with an hour for as many of the five-minute ones as it pays for now, from the front.
+    """The marks with an hour for as many of the five-minute and the moving ones as it pays for now, from the front.
 
     ``marks.py`` compares lifetimes as if each were kept on every request. This request can do better: it writes only
-    what lies behind its hit (``read`` tokens), so an hour for the whole prefix costs (w_1h - w_5m) times the new
-    tokens. It is worth (p60 - p5) * D per token of the span: the next request comes after five minutes but within the
-    hour, and is spared D = (w_5m - r) / (1 + p5 - p60), a miss against a hit when every hit can buy the hour again.
+    what lies behind its hit (``read`` tokens), so an hour for the whole prefix costs c = (w_1h - w_5m) times the new
+    tokens U, whenever it is bought. What is lost meanwhile, per request and per token that has no hour yet, is
+
+        x = (p60 - p5) * (w_5m - r) / (1 + p5 - p60)
+
+    a late return, which is a miss against a hit when every hit can buy the hour again. The first ``held`` tokens have
+    one already, of which the share ``left`` is to come. So buying is ordering stock: on average c / k + x * U * (k - 1) / 2
+    a request when every k-th buys, least at k = sqrt(2 * (w_1h - w_5m) / x), and the time has come when what was lost
+    since the last one, x * (1 + k) / 2 for each token without an hour, is c. Nobody waits longer than the conversation
+    is expected to last, 1 / (1 - p60).
     """
-    first = next((i for i, (_, ttl) in enumerate(marked) if ttl == "5m"), len(marked))
+    extra, spare = rules.write_1h - rules.write_5m, rules.write_5m - rules.read
+    asked = max((i for i, (candidate, _) in enumerate(marked, 1) if candidate.boundary.ttl == "1h"), default=0)
+    open_to = (i for i, (c, ttl) in enumerate(marked) if i >= asked and (ttl == "5m" or c.boundary.fresh))
+    first = next(open_to, len(marked))
     before = marked[first - 1][0].boundary.tokens if first else 0.0
     gain, best, upto = 0.0, 0.0, first
     for i, (candidate, _) in enumerate(marked[first:], first):
@@ -169,13 +185,17 @@ def _with_hours(
         if here.ttl == "5m":
             break
         late = here.p60 - here.p5
-        if here.tokens > read:  # an entry that is alive keeps its lifetime
-            gain += (here.tokens - before) * late * (rules.write_5m - rules.read) / (1 - late)
-            gain -= CLEARLY * (here.tokens - max(before, read)) * (rules.write_1h - rules.write_5m)
+        if late > 0 and here.tokens > read:  # an entry that is alive keeps its lifetime
+            lost = late * spare / (1 - late)
+            often = max(1.0, min(math.sqrt(2 * extra / lost), 1 / (1 - min(here.p60, _SURE))))
+            without = here.tokens - before - left * max(min(held, here.tokens) - before, 0.0)
+            gain += without * lost * (1 + often) / 2
+        if here.tokens > read:
+            gain -= (here.tokens - max(before, read)) * extra
         if gain > best:
             best, upto = gain, i + 1
         before = here.tokens
-    return tuple((candidate, "1h" if i < upto else ttl) for i, (candidate, ttl) in enumerate(marked))
+    return tuple((candidate, "1h" if i < upto else "5m") for i, (candidate, _) in enumerate(marked))
 
 
 def _with_spares(

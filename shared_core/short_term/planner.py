@@ -26,8 +26,10 @@ from shared_core.short_term.plain import plain_plan
 from shared_core.short_term.plan import Parts, Plan
 from shared_core.short_term.rules import RULES, ModelRules, is_anthropic, is_bedrock, rules_for
 from shared_core.short_term.step import Step
+from shared_core.short_term.survival import Odds
 
 _MOST_CONVERSATIONS = 256
+K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 
@@ -52,7 +54,7 @@ class Prompts:
         self._scope_of = scope_of
         self._reader = Reader(count_tokens if count_tokens is not None else settings.count_tokens)
         self._lock = threading.Lock()
-        self._shared: OrderedDict[Hashable, Shared] = OrderedDict()
+        self._shared: OrderedDict[tuple[str, str], Shared] = OrderedDict()
         self._talks: OrderedDict[Hashable, Conversation] = OrderedDict()
 
     def plan(
@@ -97,7 +99,7 @@ class Prompts:
             leading += 1
         named = session if session is not None else ("first", _opening(listed, leading))
         with self._lock:
-            shared = _recent(self._shared, (chosen, model), Shared)
+            shared = _recent(self._shared, (chosen, model), lambda: Shared(model, self._family(chosen)))
             key = (chosen, model, named)
             talk = _recent(self._talks, key, lambda: Conversation(self._reader, shared.odds))
             head, led = talk.read_head(tools, system, listed[:leading], settings)
@@ -134,16 +136,20 @@ class Prompts:
         """Forget what the conversations of a scope sent; return how many there were."""
         arguments.scope("scope", scope)
         with self._lock:
-            for key in [key for key in self._shared if isinstance(key, tuple) and key[0] == scope]:
+            for key in [key for key in self._shared if key[0] == scope]:
                 del self._shared[key]
-            gone = [key for key in self._talks if isinstance(key, tuple) and key[0] == scope]
-            for key in gone:
-                del self._talks[key]
+            gone = [talk for talk in self._talks if isinstance(talk, tuple) and talk[0] == scope]
+            for talk in gone:
+                del self._talks[talk]
         return len(gone)
 
     def stats(self) -> dict[str, Any]:
         """Tokens read, written and not cached, money, hits against what the plans expected, break-even; since opening."""
         return self.ledger.stats()
+
+    def _family(self, scope: str) -> dict[str, Odds]:
+        """What is known of the scope's other models."""
+        return next((shared.family for (of, _), shared in self._shared.items() if of == scope), {})
 
     async def aplan(self, **arguments_of_plan: Any) -> Plan:
         """``plan``; it answers directly, since nothing touches disk."""
@@ -164,7 +170,7 @@ class Prompts:
         return self.stats()
 
 
-def _recent(table: OrderedDict[Hashable, T], key: Hashable, make: Callable[[], T]) -> T:
+def _recent(table: OrderedDict[K, T], key: K, make: Callable[[], T]) -> T:
     """The table's value for the key, made if there is none; the least recently used one leaves a full table."""
     if key not in table:
         table[key] = make()

@@ -131,7 +131,8 @@ class Step:
                 notes.append(f"the caller's 1h breakpoint after block {position} became 5m: an earlier one is 5m")
             self._ask(position, ttl, forced=few, by="automatic" if alone == (position, wanted) else "caller")
         offered = falling([self._candidates[position] for position in sorted(self._candidates)])
-        choice = choose(offered, self.rules, sorted(self._alive, reverse=True), self.tokens)
+        alive = sorted(self._alive, reverse=True)
+        choice = choose(offered, self.rules, alive, self.tokens, self._held(alive))
         marks = tuple(self._breakpoint(candidate, ttl, explicit_only) for candidate, ttl in choice.marked)
         return choice, marks, tuple(notes)
 
@@ -149,6 +150,13 @@ class Step:
         while len(self.talk.live) > _MOST_OWN_ENTRIES:
             del self.talk.live[min(self.talk.live)]
         self.shared.uses.open(self._key, self._now, self._depths, self.talk.odds)
+
+    def _held(self, alive: Sequence[int]) -> tuple[int, float]:
+        """The deepest of these live positions that has an hour, and the share of its hour that is left."""
+        position = next((p for p in alive if self._alive[p].ttl == "1h"), 0)
+        if not position:
+            return 0, 0.0
+        return position, 1.0 - (self._now - self._alive[position].at) / TTL_SECONDS["1h"]
 
     def _grow(self, stable: int) -> None:
         """By how many tokens the stable part grew since the last request; what is usual in the scope, if that is unknown."""
