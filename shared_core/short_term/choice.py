@@ -81,26 +81,33 @@ def falling(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The candidates, in order of position, with survivals that do not grow with depth.
 
     Where a longer prefix is found, a shorter one is too; two estimates that say otherwise are one quantity measured twice,
-    so they become their mean, each weighted with what was seen of it (isotonic regression by pooling neighbours). The
-    share of the misses that come back late stays the candidate's own: clipping P5 and P60 one by one would make
-    late returns up that nobody saw.
+    so they become their mean, each weighted with what was seen of it (isotonic regression by pooling neighbours). First
+    P5, and then P60 with the share of the misses that come back late left as it was: pooling P5 and P60 one by one would
+    make late returns up that nobody saw.
     """
-    pools: list[tuple[float, float, int]] = []  # P5, weight, how many candidates
-    for candidate in candidates:
-        p5, weight, count = candidate.boundary.p5, max(candidate.seen, _UNSEEN), 1
-        while pools and pools[-1][0] < p5:
-            before, weighs, members = pools.pop()
-            p5 = (p5 * weight + before * weighs) / (weight + weighs)
-            weight, count = weight + weighs, count + members
-        pools.append((p5, weight, count))
-    out: list[Candidate] = []
-    p60 = 1.0
-    for p5, candidate in zip((p5 for p5, _, count in pools for _ in range(count)), candidates, strict=True):
-        here = candidate.boundary
+    weights = [max(candidate.seen, _UNSEEN) for candidate in candidates]
+    soon = _pooled([candidate.boundary.p5 for candidate in candidates], weights)
+    hour = []
+    for p5, (_, here, _, _) in zip(soon, candidates, strict=True):
         late = (here.p60 - here.p5) / (1 - here.p5) if here.p5 < 1 else 0.0
-        p60 = min(p60, p5 + late * (1 - p5))
-        out.append(candidate._replace(boundary=here._replace(p5=p5, p60=p60)))
-    return out
+        hour.append(p5 + late * (1 - p5))
+    return [
+        candidate._replace(boundary=candidate.boundary._replace(p5=p5, p60=max(p60, p5)))
+        for candidate, p5, p60 in zip(candidates, soon, _pooled(hour, weights), strict=True)
+    ]
+
+
+def _pooled(values: Sequence[float], weights: Sequence[float]) -> list[float]:
+    """The falling sequence that is nearest to these values by weighted squares."""
+    pools: list[tuple[float, float, int]] = []  # mean, weight, how many values
+    for value, weight in zip(values, weights, strict=True):
+        mean, weighs, members = value, weight, 1
+        while pools and pools[-1][0] < mean:
+            before, more, count = pools.pop()
+            mean = (mean * weighs + before * more) / (weighs + more)
+            weighs, members = weighs + more, members + count
+        pools.append((mean, weighs, members))
+    return [mean for mean, _, members in pools for _ in range(members)]
 
 
 def reachable(marked: Sequence[int], alive: Sequence[int]) -> int:

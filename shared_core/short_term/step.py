@@ -44,7 +44,7 @@ class Step:
     ) -> None:
         self.talk, self.shared, self.head, self.rules = talk, shared, head, rules
         self._key, self._now, self._ratio = key, now, ratio
-        self._kept, self._growth = -1, 0.0
+        self._kept, self._cut, self._growth = -1, False, 0.0
         self._depths: dict[Role, int] = {}
         self._candidates: dict[int, Candidate] = {}
         self._alive: dict[int, Entry] = {}
@@ -83,7 +83,7 @@ class Step:
         for use in self.head.digests.values():
             uses.settle(use, self._now)
             uses.open(use, self._now, {use[0]: 0}, self.shared.odds)
-        talk.head, self._kept = self.head, kept
+        talk.head, self._kept, self._cut = self.head, kept, not first and kept < before
         oldest = {ttl: self._now - seconds for ttl, seconds in TTL_SECONDS.items()}
         talk.live = {d: entry for d, entry in talk.live.items() if d <= kept and entry.at >= oldest[entry.ttl]}
         static = self.head.blocks
@@ -99,16 +99,18 @@ class Step:
         self._grow(n if volatile is None else volatile)
         for position, (role, _) in self.head.digests.items():
             self._offer(position, role, self.shared.odds)
-        in_loop = self._in_tool_loop()
+        # What happens next depends on where the turn is, and on whether the conversation was just cut: who keeps a
+        # window of the last messages, or recalls anew, cuts again.
+        state = self._in_tool_loop(), self._cut
         if volatile is not None and volatile < n:
             self._offer_depth(("stable",), volatile)
-            self._offer_depth(("after", in_loop), n)
+            self._offer_depth(("after", *state), n)
         else:
-            self._offer_depth(("tail", 0, in_loop), n)
-            self._offer_depth(("tail", 1, in_loop), n - 1)
+            self._offer_depth(("tail", 0, *state), n)
+            self._offer_depth(("tail", 1, *state), n - 1)
         for role, times in Counter(self.shared.divergences).most_common(6) if self.shared.divergences else ():
             if role[0] == "tail" and role[1] < n:  # type: ignore[operator]
-                self._offer_depth((*role, in_loop), n - role[1])  # type: ignore[operator]
+                self._offer_depth((*role, *state), n - role[1])  # type: ignore[operator]
             elif role[0] == "head" and times > 1 and role[1] < n:  # type: ignore[operator]
                 self._offer_depth(role, role[1])  # type: ignore[arg-type]
 

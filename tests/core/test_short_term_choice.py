@@ -125,6 +125,12 @@ def test_no_late_returns_are_made_up_where_estimates_cross():
     assert tail60 == tail5
 
 
+def test_a_shorter_prefix_that_was_seldom_used_does_not_take_the_late_returns_of_a_longer_one():
+    """P5 falls, so it stays. P60 is 0.9 in 10 uses, then 0.96 in 40: both are (9 + 38.4) / 50 = 0.948."""
+    found = survivals(estimates((0.9, 0.9, 10), (0.8, 0.96, 40)))
+    assert found == [pytest.approx((0.9, 0.948)), pytest.approx((0.8, 0.948))]
+
+
 def test_estimates_that_fall_stay_as_they_are():
     """Nothing to settle."""
     given_ = [(0.9, 0.95), (0.5, 0.75), (0.2, 0.2)]
