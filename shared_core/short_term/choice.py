@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from operator import ge
 from typing import Final, NamedTuple
 
 from shared_core.short_term.marks import Boundary, best_marks, distinct
@@ -86,19 +87,24 @@ def falling(candidates: Sequence[Candidate]) -> list[Candidate]:
     make late returns up that nobody saw.
     """
     weights = [max(candidate.seen, _UNSEEN) for candidate in candidates]
-    soon = _pooled([candidate.boundary.p5 for candidate in candidates], weights)
-    hour = []
-    for p5, (_, here, _, _) in zip(soon, candidates, strict=True):
-        late = (here.p60 - here.p5) / (1 - here.p5) if here.p5 < 1 else 0.0
-        hour.append(p5 + late * (1 - p5))
+    five, hour = [c.boundary.p5 for c in candidates], [c.boundary.p60 for c in candidates]
+    soon = _pooled(five, weights)
+    if soon is not five:
+        late = [(p60 - p5) / (1 - p5) if p5 < 1 else 0.0 for p5, p60 in zip(five, hour, strict=True)]
+        hour = [p5 + share * (1 - p5) for p5, share in zip(soon, late, strict=True)]
+    later = _pooled(hour, weights)
+    if soon is five and later is hour:
+        return list(candidates)
     return [
         candidate._replace(boundary=candidate.boundary._replace(p5=p5, p60=max(p60, p5)))
-        for candidate, p5, p60 in zip(candidates, soon, _pooled(hour, weights), strict=True)
+        for candidate, p5, p60 in zip(candidates, soon, later, strict=True)
     ]
 
 
-def _pooled(values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """The falling sequence that is nearest to these values by weighted squares."""
+def _pooled(values: list[float], weights: Sequence[float]) -> list[float]:
+    """The falling sequence that is nearest to these values by weighted squares; the values themselves, if they fall."""
+    if all(map(ge, values, values[1:])):
+        return values
     pools: list[tuple[float, float, int]] = []  # mean, weight, how many values
     for value, weight in zip(values, weights, strict=True):
         mean, weighs, members = value, weight, 1
@@ -182,9 +188,12 @@ def _with_hours(
     is expected to last, 1 / (1 - p60).
     """
     extra, spare = rules.write_1h - rules.write_5m, rules.write_5m - rules.read
-    asked = max((i for i, (candidate, _) in enumerate(marked, 1) if candidate.boundary.ttl == "1h"), default=0)
-    open_to = (i for i, (c, ttl) in enumerate(marked) if i >= asked and (ttl == "5m" or c.boundary.fresh))
-    first = next(open_to, len(marked))
+    first = len(marked)
+    for i in range(len(marked) - 1, -1, -1):  # an hour the caller asked for stays, and so do those before it
+        if marked[i][0].boundary.ttl == "1h":
+            break
+        if marked[i][1] == "5m" or marked[i][0].boundary.fresh:
+            first = i
     before = marked[first - 1][0].boundary.tokens if first else 0.0
     gain, best, upto = 0.0, 0.0, first
     for i, (candidate, _) in enumerate(marked[first:], first):
@@ -192,12 +201,12 @@ def _with_hours(
         if here.ttl == "5m":
             break
         late = here.p60 - here.p5
-        if late > 0 and here.tokens > read:  # an entry that is alive keeps its lifetime
-            lost = late * spare / (1 - late)
-            often = max(1.0, min(math.sqrt(2 * extra / lost), 1 / (1 - min(here.p60, _SURE))))
-            without = here.tokens - before - left * max(min(held, here.tokens) - before, 0.0)
-            gain += without * lost * (1 + often) / 2
-        if here.tokens > read:
+        if here.tokens > read:  # an entry that is alive keeps its lifetime
+            if late > 0:
+                lost = late * spare / (1 - late)
+                often = max(1.0, min(math.sqrt(2 * extra / lost), 1 / (1 - min(here.p60, _SURE))))
+                without = here.tokens - before - (left * (min(held, here.tokens) - before) if held > before else 0.0)
+                gain += without * lost * (1 + often) / 2
             gain -= (here.tokens - max(before, read)) * extra
         if gain > best:
             best, upto = gain, i + 1

@@ -10,7 +10,7 @@ fade, so that what was learned long ago gives way. Times are epoch seconds, give
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,6 +39,11 @@ _LATE: Final = (0.0004, 0.5)
 It weighs half a use. Scopes are of two kinds, those where everybody comes back within the hour and those where nobody
 does, so the first one to be late tells nearly all.
 """
+_OWN: Final[Mapping[Hashable, Sequence[tuple[float, float]]]] = {
+    kind: ((good, good + bad), *[(_LATE[0], sum(_LATE))] * (len(HORIZONS) - 1))
+    for kind, (good, bad) in {**_PRIORS, None: (1.0, 1.0)}.items()
+}
+"""The priors by kind of role, for each age: how many came back, of how many uses."""
 _MOST_USES = 4096
 
 
@@ -100,7 +105,9 @@ class Odds:
             if tallies is None:
                 return priors
             return [(s + BORROWED * prior) / (n + BORROWED) for (n, s), prior in zip(tallies, priors)]  # noqa: B905
-        own = self._priors(role)
+        own = _OWN.get(role[0], _OWN[None])
+        if len(self._siblings) > 1:
+            own = self._moved(own, role)
         if tallies is None:
             return [good / weight for good, weight in own]
         return [(s + good) / (n + weight) for (n, s), (good, weight) in zip(tallies, own)]  # noqa: B905
@@ -109,20 +116,19 @@ class Odds:
         """Per age, how many uses reached it and how many of them came back, faded; None for a role that was not used."""
         return self._tallies.get(role)
 
-    def _priors(self, role: Role) -> list[tuple[float, float]]:
-        """Per age, what the prior counts as: how many came back, of how many uses.
-
-        What siblings saw moves the prior's mean, not its weight: their law is like this one's, not the same.
-        """
-        good, bad = _PRIORS.get(role[0], (1.0, 1.0))
-        late, lost = _LATE
-        priors = [(good, good + bad)] + [(late, late + lost)] * (len(HORIZONS) - 1)
-        if len(self._siblings) > 1:
-            seen = [tallies for o in self._siblings.values() if o is not self and (tallies := o.tallies(role))]
-            for h, (come, weight) in enumerate(priors) if seen else ():
-                n, s = sum(tallies[h][0] for tallies in seen), sum(tallies[h][1] for tallies in seen)
-                priors[h] = ((s + come) / (n + weight) * weight, weight)
-        return priors
+    def _moved(self, own: Sequence[tuple[float, float]], role: Role) -> Sequence[tuple[float, float]]:
+        """The priors with the mean that siblings saw, and the weight they had: their law is like this one's, not the same."""
+        seen = [tallies for o in self._siblings.values() if o is not self and (tallies := o.tallies(role))]
+        if not seen:
+            return own
+        moved = []
+        for horizon, (good, weight) in enumerate(own):
+            n, s = weight, good
+            for tallies in seen:
+                n += tallies[horizon][0]
+                s += tallies[horizon][1]
+            moved.append((s / n * weight, weight))
+        return moved
 
 
 @dataclass(slots=True)
