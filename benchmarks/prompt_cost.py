@@ -22,7 +22,8 @@ from itertools import combinations
 from pathlib import Path
 
 from benchmarks import prompt_time
-from benchmarks.prompt_mixes import Request, streams
+from benchmarks.prompt_mixes import streams
+from benchmarks.prompt_requests import Request
 from shared_core.settings import Settings
 from shared_core.short_term import Prompts
 from shared_core.short_term.rules import rules_for

@@ -10,61 +10,12 @@ import gzip
 import json
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-SONNET, OPUS, HAIKU = "claude-sonnet-5", "claude-opus-5-5", "claude-haiku-4-5"
-
-
-@dataclass(frozen=True)
-class Request:
-    """One request: epoch seconds, conversation, and the arguments of ``messages.create``."""
-
-    at: float
-    session: str
-    model: str
-    system: Any
-    tools: list[dict[str, Any]]
-    messages: list[dict[str, Any]]
-    volatile: int | None = None
-
-
-def words(rng: random.Random, count: int) -> str:
-    """So many words of three to nine letters."""
-    return " ".join(
-        "".join(rng.choice("etaoinshrdlucmwfygpbvk") for _ in range(rng.randint(3, 9))) for _ in range(count)
-    )
-
-
-def toolset(rng: random.Random, count: int, described: int = 60) -> list[dict[str, Any]]:
-    """Tool definitions with descriptions of so many words."""
-    return [
-        {
-            "name": f"tool_{i:02d}",
-            "description": words(rng, described),
-            "input_schema": {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]},
-        }
-        for i in range(count)
-    ]
-
-
-def said(role: str, text: str) -> dict[str, Any]:
-    return {"role": role, "content": [{"type": "text", "text": text}]}
-
-
-def called(ids: list[str], name: str, args: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "role": "assistant",
-        "content": [{"type": "tool_use", "id": i, "name": name, "input": dict(args)} for i in ids],
-    }
-
-
-def answered(ids: list[str], texts: list[str]) -> dict[str, Any]:
-    blocks = [{"type": "tool_result", "tool_use_id": i, "content": t} for i, t in zip(ids, texts, strict=True)]
-    return {"role": "user", "content": blocks}
-
+from benchmarks.prompt_requests import HAIKU, OPUS, SONNET, Request, answered, called, said, toolset, words
 
 # -- recorded ----------------------------------------------------------------------------------------
 
@@ -259,6 +210,53 @@ def single(seed: int = 0) -> list[Request]:
     ]
 
 
+def window(seed: int = 0) -> list[Request]:
+    """Of every conversation only the last eleven messages are sent; people answer after a minute or so."""
+    gap = lambda rng: min(rng.lognormvariate(math.log(70), 1.0), 2000)  # noqa: E731
+    base = sorted(_chat(11 + 100 * seed, sessions=6, turns=45, pause=gap), key=lambda request: request.at)
+    return [replace(request, messages=request.messages[-11:]) for request in base]
+
+
+def branches(seed: int = 0) -> list[Request]:
+    """People edit an earlier question (one turn in eight), ask for another answer (one in seven), or send twice (one in ten)."""
+    rng = random.Random(12 + 100 * seed)
+    system, kit = words(rng, 1200), toolset(rng, 8)
+    out = []
+    for session in range(6):
+        at = 1_700_000_000.0 + session * rng.uniform(0, 2000)
+        messages: list[dict[str, Any]] = []
+        for _ in range(45):
+            chance = rng.random()
+            if chance < 0.12 and len(messages) > 4:
+                messages = messages[: 2 * rng.randint(1, len(messages) // 2 - 1)]
+            elif chance < 0.27:
+                messages = messages[:-2]
+            messages = [*messages, said("user", words(rng, rng.randint(20, 200)))]
+            for _ in range(1 if rng.random() < 0.9 else 2):
+                out.append(Request(at, f"branch-{session}", SONNET, system, kit, messages))
+                at += rng.uniform(2, 30)
+            messages = [*messages, said("assistant", words(rng, rng.randint(60, 400)))]
+            at += min(rng.lognormvariate(math.log(80), 1.0), 2000)
+    return sorted(out, key=lambda request: request.at)
+
+
+def support(seed: int = 0) -> list[Request]:
+    """200 conversations of one to four questions about one long system text, one every two minutes and a half."""
+    rng = random.Random(13 + 100 * seed)
+    system, kit = words(rng, 5000), toolset(rng, 5)
+    out = []
+    start = 1_700_000_000.0
+    for session in range(200):
+        at = start = start + rng.expovariate(1 / 150)
+        messages: list[dict[str, Any]] = []
+        for _ in range(rng.choice([1, 1, 2, 2, 3, 4])):
+            messages = [*messages, said("user", words(rng, rng.randint(10, 80)))]
+            out.append(Request(at, f"support-{session}", HAIKU, system, kit, messages))
+            messages = [*messages, said("assistant", words(rng, rng.randint(30, 200)))]
+            at += min(rng.lognormvariate(math.log(90), 1.0), 3000)
+    return sorted(out, key=lambda request: request.at)
+
+
 def streams(data: Path | None, seed: int = 0) -> dict[str, Callable[[], list[Request]]]:
     """Every mix by name; the recorded ones only with a data folder."""
     seeded: dict[str, Callable[[], list[Request]]] = {
@@ -271,6 +269,9 @@ def streams(data: Path | None, seed: int = 0) -> dict[str, Callable[[], list[Req
         "two models": lambda: two_models(seed),
         "below the minimum": lambda: short(seed),
         "one request each": lambda: single(seed),
+        "window of eleven messages": lambda: window(seed),
+        "branches and retries": lambda: branches(seed),
+        "200 short conversations": lambda: support(seed),
     }
     if data is None:
         return seeded

@@ -23,7 +23,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.prompt_mixes import SONNET, answered, called, miniswe, said, toolset, words
+from benchmarks.prompt_mixes import miniswe
+from benchmarks.prompt_requests import SONNET, answered, called, said, toolset, words
 from shared_core.settings import Settings
 from shared_core.short_term import Prompts
 

@@ -7,7 +7,9 @@ finds the entry there. It also decides about lifetimes that this request can buy
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from operator import ge
 from typing import Final, NamedTuple
 
 from shared_core.short_term.marks import Boundary, best_marks, distinct
@@ -15,9 +17,8 @@ from shared_core.short_term.plan import Expected
 from shared_core.short_term.rules import LOOKBACK_POSITIONS, MOST_BREAKPOINTS, ModelRules, Ttl
 from shared_core.short_term.survival import FADE
 
-CLEARLY: Final = 5 / 3
-"""How many times its cost an hour bought for this request alone must be worth: what it saves is estimated, its price is not."""
-
+_SURE: Final = 0.99
+"""No conversation is expected to go on for more than a hundred requests, the memory of what was learned."""
 _UNSEEN: Final = 1e-6
 """The weight of a survival that was taken from a neighbour."""
 
@@ -50,11 +51,16 @@ class Choice(NamedTuple):
 
 
 def choose(
-    candidates: Sequence[Candidate], rules: ModelRules, alive: Sequence[int], tokens: Callable[[int], int]
+    candidates: Sequence[Candidate],
+    rules: ModelRules,
+    alive: Sequence[int],
+    tokens: Callable[[int], int],
+    held: tuple[int, float] = (0, 0.0),
 ) -> Choice:
     """The best breakpoints among candidates in order of position; ``alive``: positions of live entries, deepest first.
 
-    ``tokens`` gives the tokens of a prefix by its position. Without a way to the deepest live entry, the best with an
+    ``held``: the position of the deepest entry with an hour, and the share of its hour that is left. ``tokens`` gives
+    the tokens of a prefix by its position. Without a way to the deepest live entry, the best with an
     anchor there is compared: what reading it saves now against what the slot would save on average. Places left over
     go to the ends of system and tools.
     """
@@ -68,34 +74,46 @@ def choose(
         if anchored is not None and anchored.read == deepest and anchored.saving + gain > best.saving:
             best = anchored
     marked = _with_spares(best.marked, candidates)
-    return Choice(_with_hours(marked, tokens(best.read), rules), best.read, best.saving)
+    hours = _with_hours(marked, tokens(best.read), rules, tokens(held[0]), held[1])
+    return Choice(hours, best.read, best.saving)
 
 
 def falling(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The candidates, in order of position, with survivals that do not grow with depth.
 
     Where a longer prefix is found, a shorter one is too; two estimates that say otherwise are one quantity measured twice,
-    so they become their mean, each weighted with what was seen of it (isotonic regression by pooling neighbours). The
-    share of the misses that come back late stays the candidate's own: clipping P5 and P60 one by one would make
-    late returns up that nobody saw.
+    so they become their mean, each weighted with what was seen of it (isotonic regression by pooling neighbours). First
+    P5, and then P60 with the share of the misses that come back late left as it was: pooling P5 and P60 one by one would
+    make late returns up that nobody saw.
     """
-    pools: list[tuple[float, float, int]] = []  # P5, weight, how many candidates
-    for candidate in candidates:
-        p5, weight, count = candidate.boundary.p5, max(candidate.seen, _UNSEEN), 1
-        while pools and pools[-1][0] < p5:
-            before, weighs, members = pools.pop()
-            p5 = (p5 * weight + before * weighs) / (weight + weighs)
-            weight, count = weight + weighs, count + members
-        pools.append((p5, weight, count))
-    out: list[Candidate] = []
-    p60 = 1.0
-    for p5, _, count in pools:
-        for position, here, by, seen in candidates[len(out) : len(out) + count]:
-            tokens, own_p5, own_p60, fresh, forced, ttl = here
-            late = (own_p60 - own_p5) / (1 - own_p5) if own_p5 < 1 else 0.0
-            p60 = min(p60, p5 + late * (1 - p5))
-            out.append(Candidate(position, Boundary(tokens, p5, p60, fresh, forced, ttl), by, seen))
-    return out
+    weights = [max(candidate.seen, _UNSEEN) for candidate in candidates]
+    five, hour = [c.boundary.p5 for c in candidates], [c.boundary.p60 for c in candidates]
+    soon = _pooled(five, weights)
+    if soon is not five:
+        late = [(p60 - p5) / (1 - p5) if p5 < 1 else 0.0 for p5, p60 in zip(five, hour, strict=True)]
+        hour = [p5 + share * (1 - p5) for p5, share in zip(soon, late, strict=True)]
+    later = _pooled(hour, weights)
+    if soon is five and later is hour:
+        return list(candidates)
+    return [
+        candidate._replace(boundary=candidate.boundary._replace(p5=p5, p60=max(p60, p5)))
+        for candidate, p5, p60 in zip(candidates, soon, later, strict=True)
+    ]
+
+
+def _pooled(values: list[float], weights: Sequence[float]) -> list[float]:
+    """The falling sequence that is nearest to these values by weighted squares; the values themselves, if they fall."""
+    if all(map(ge, values, values[1:])):
+        return values
+    pools: list[tuple[float, float, int]] = []  # mean, weight, how many values
+    for value, weight in zip(values, weights, strict=True):
+        mean, weighs, members = value, weight, 1
+        while pools and pools[-1][0] < mean:
+            before, more, count = pools.pop()
+            mean = (mean * weighs + before * more) / (weighs + more)
+            weighs, members = weighs + more, members + count
+        pools.append((mean, weighs, members))
+    return [mean for mean, _, members in pools for _ in range(members)]
 
 
 def reachable(marked: Sequence[int], alive: Sequence[int]) -> int:
@@ -137,33 +155,46 @@ def _patient(here: Boundary) -> Boundary:
     """The boundary with its late returns (p60 - p5) discounted by how long the first one is waited for.
 
     What lies before a boundary at rest is bought an hour once, at its next write, and the first late return pays it back:
-    after k returns in time, with the probability p5^k * (p60 - p5). What is known fades by ``FADE`` a use, and so does what
-    can be promised on it. The formula of ``marks.py`` has no such discount; it is given the late share whose undiscounted
-    odds are the discounted ones:
+    after k returns in time, with the probability p5^k * (p60 - p5). Both factors are learned and fade by ``FADE`` a use,
+    and so does what can be promised on them, by f = FADE^2. The formula of ``marks.py`` has no such discount; it is given
+    the late share whose undiscounted odds are the discounted ones:
 
-        late' / (1 - p5) = sum over k of FADE^(k + 1) * p5^k * late = FADE * late / (1 - FADE * p5)
+        late' / (1 - p5) = sum over k of f^(k + 1) * p5^k * late = f * late / (1 - f * p5)
 
-    At p5 = 0.5 late returns count nearly in full, at 0.999, a wait of a thousand uses, a tenth. A moving boundary pays
-    and gains on every request, and waits for nothing.
+    At p5 = 0 late returns count nearly in full, at 0.98, when two misses are remembered, a half, at 0.999, a wait of a
+    thousand uses, a twentieth. A moving boundary pays on every request, and waits for nothing: ``_with_hours``.
     """
     tokens, p5, p60, fresh, forced, ttl = here
     if fresh:
         return here
-    discount = FADE * (1 - p5) / (1 - FADE * p5)
+    discount = FADE**2 * (1 - p5) / (1 - FADE**2 * p5)
     return Boundary(tokens, p5, p5 + discount * (p60 - p5), fresh, forced, ttl)
 
 
 def _with_hours(
-    marked: tuple[tuple[Candidate, Ttl], ...], read: int, rules: ModelRules
+    marked: tuple[tuple[Candidate, Ttl], ...], read: int, rules: ModelRules, held: int = 0, left: float = 0.0
 ) -> tuple[tuple[Candidate, Ttl], ...]:
-    """The marks with an hour for as many of the five-minute ones as it pays for now, from the front.
+    """The marks with an hour for as many of the five-minute and the moving ones as it pays for now, from the front.
 
     ``marks.py`` compares lifetimes as if each were kept on every request. This request can do better: it writes only
-    what lies behind its hit (``read`` tokens), so an hour for the whole prefix costs (w_1h - w_5m) times the new
-    tokens. It is worth (p60 - p5) * D per token of the span: the next request comes after five minutes but within the
-    hour, and is spared D = (w_5m - r) / (1 + p5 - p60), a miss against a hit when every hit can buy the hour again.
+    what lies behind its hit (``read`` tokens), so an hour for the whole prefix costs c = (w_1h - w_5m) times the new
+    tokens U, whenever it is bought. What is lost meanwhile, per request and per token that has no hour yet, is
+
+        x = (p60 - p5) * (w_5m - r) / (1 + p5 - p60)
+
+    a late return, which is a miss against a hit when every hit can buy the hour again. The first ``held`` tokens have
+    one already, of which the share ``left`` is to come. So buying is ordering stock: on average c / k + x * U * (k - 1) / 2
+    a request when every k-th buys, least at k = sqrt(2 * (w_1h - w_5m) / x), and the time has come when what was lost
+    since the last one, x * (1 + k) / 2 for each token without an hour, is c. Nobody waits longer than the conversation
+    is expected to last, 1 / (1 - p60).
     """
-    first = next((i for i, (_, ttl) in enumerate(marked) if ttl == "5m"), len(marked))
+    extra, spare = rules.write_1h - rules.write_5m, rules.write_5m - rules.read
+    first = len(marked)
+    for i in range(len(marked) - 1, -1, -1):  # an hour the caller asked for stays, and so do those before it
+        if marked[i][0].boundary.ttl == "1h":
+            break
+        if marked[i][1] == "5m" or marked[i][0].boundary.fresh:
+            first = i
     before = marked[first - 1][0].boundary.tokens if first else 0.0
     gain, best, upto = 0.0, 0.0, first
     for i, (candidate, _) in enumerate(marked[first:], first):
@@ -172,12 +203,16 @@ def _with_hours(
             break
         late = here.p60 - here.p5
         if here.tokens > read:  # an entry that is alive keeps its lifetime
-            gain += (here.tokens - before) * late * (rules.write_5m - rules.read) / (1 - late)
-            gain -= CLEARLY * (here.tokens - max(before, read)) * (rules.write_1h - rules.write_5m)
+            if late > 0:
+                lost = late * spare / (1 - late)
+                often = max(1.0, min(math.sqrt(2 * extra / lost), 1 / (1 - min(here.p60, _SURE))))
+                without = here.tokens - before - (left * (min(held, here.tokens) - before) if held > before else 0.0)
+                gain += without * lost * (1 + often) / 2
+            gain -= (here.tokens - max(before, read)) * extra
         if gain > best:
             best, upto = gain, i + 1
         before = here.tokens
-    return (*((candidate, "1h") for candidate, _ in marked[:upto]), *marked[upto:]) if upto > first else marked
+    return tuple((candidate, "1h" if i < upto else "5m") for i, (candidate, _) in enumerate(marked))
 
 
 def _with_spares(

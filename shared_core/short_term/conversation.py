@@ -24,10 +24,14 @@ Name = tuple[str, str, Hashable]
 
 
 class Shared:
-    """What the conversations of one scope and model have in common: experience, open uses, entries of heads."""
+    """What the conversations of one scope and model have in common: experience, open uses, entries of heads.
 
-    def __init__(self) -> None:
-        self.odds = Odds()
+    ``family``: the experience of each model of the scope, this one's among them; the others' is where it starts from.
+    """
+
+    def __init__(self, model: str, family: dict[str, Odds]) -> None:
+        self.family = family
+        self.odds = family[model] = Odds(siblings=family)
         self.uses = Uses()
         self.live: OrderedDict[bytes, Entry] = OrderedDict()
         self.divergences: deque[Role] = deque(maxlen=_DIVERGENCES)

@@ -25,6 +25,7 @@ from shared_core.short_term.plain import plain_plan
 from shared_core.short_term.plan import Parts, Plan
 from shared_core.short_term.rules import RULES, ModelRules, is_anthropic, is_bedrock, rules_for
 from shared_core.short_term.step import Step
+from shared_core.short_term.survival import Odds
 
 _MOST_SCOPES = 256
 
@@ -125,7 +126,7 @@ class Prompts:
         """What the conversations of a scope with a model have in common; the least recently used is forgotten."""
         key = (scope, model)
         if key not in self._shared:
-            self._shared[key] = Shared()
+            self._shared[key] = Shared(model, self._family(scope))
             if len(self._shared) > _MOST_SCOPES:
                 self._shared.popitem(last=False)
         self._shared.move_to_end(key)
@@ -155,6 +156,10 @@ class Prompts:
     def stats(self) -> dict[str, Any]:
         """Tokens read, written and not cached, money, hits against what the plans expected, break-even; since opening."""
         return self.ledger.stats()
+
+    def _family(self, scope: str) -> dict[str, Odds]:
+        """What is known of the scope's other models."""
+        return next((shared.family for (of, _), shared in self._shared.items() if of == scope), {})
 
     async def aplan(self, **arguments_of_plan: Any) -> Plan:
         """``plan``; it answers directly, since nothing touches disk."""

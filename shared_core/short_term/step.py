@@ -46,7 +46,7 @@ class Step:
         self.talk, self.shared, self.head, self.rules = talk, shared, head, rules
         self._key, self._now, self._ratio = key, now, ratio
         self._least = rules.min_tokens * (MARGIN if ratio == 1.0 else 1.0)
-        self._kept, self._growth = -1, 0.0
+        self._kept, self._cut, self._growth = -1, False, 0.0
         self._depths: dict[Role, int] = {}
         self._candidates: dict[int, Candidate] = {}
         self._alive: dict[int, Entry] = {}
@@ -90,6 +90,7 @@ class Step:
             uses.settle(use, self._now)
             uses.open(use, self._now, {use[0]: 0}, self.shared.odds)
         talk.head, self._kept = self.head, -1 if first else kept
+        self._cut = not first and kept < before
         oldest = {ttl: self._now - seconds for ttl, seconds in TTL_SECONDS.items()}
         talk.live = {d: entry for d, entry in talk.live.items() if d <= kept and entry.at >= oldest[entry.ttl]}
         static = self.head.blocks
@@ -105,16 +106,18 @@ class Step:
         self._grow(n if volatile is None else volatile)
         for position, (role, _) in self.head.digests.items():
             self._offer(position, role, self.shared.odds)
-        in_loop = self._in_tool_loop()
+        # What happens next depends on where the turn is, and on whether the conversation was just cut: who keeps a
+        # window of the last messages, or recalls anew, cuts again.
+        state = self._in_tool_loop(), self._cut
         if volatile is not None and volatile < n:
             self._offer_depth(("stable",), volatile)
-            self._offer_depth(("after", in_loop), n)
+            self._offer_depth(("after", *state), n)
         else:
-            self._offer_depth(("tail", 0, in_loop), n)
-            self._offer_depth(("tail", 1, in_loop), n - 1)
+            self._offer_depth(("tail", 0, *state), n)
+            self._offer_depth(("tail", 1, *state), n - 1)
         for role, times in Counter(self.shared.divergences).most_common(6) if self.shared.divergences else ():
             if role[0] == "tail" and role[1] < n:  # type: ignore[operator]
-                self._offer_depth((*role, in_loop), n - role[1])  # type: ignore[operator]
+                self._offer_depth((*role, *state), n - role[1])  # type: ignore[operator]
             elif role[0] == "head" and times > 1 and role[1] < n:  # type: ignore[operator]
                 self._offer_depth(role, role[1])  # type: ignore[arg-type]
 
@@ -139,7 +142,7 @@ class Step:
         offered = falling([self._candidates[position] for position in sorted(self._candidates)])
         # What was written by an estimate that usage has since lowered below the minimum was not written at all.
         alive = [p for p in sorted(self._alive, reverse=True) if self.tokens(p) >= self.rules.min_tokens]
-        choice = choose(offered, self.rules, alive, self.tokens)
+        choice = choose(offered, self.rules, alive, self.tokens, self._held(alive))
         marks = tuple(self._breakpoint(candidate, ttl, explicit_only) for candidate, ttl in choice.marked)
         return choice, marks, tuple(notes)
 
@@ -157,6 +160,13 @@ class Step:
         while len(self.talk.live) > _MOST_OWN_ENTRIES:
             del self.talk.live[min(self.talk.live)]
         self.shared.uses.open(self._key, self._now, self._depths, self.talk.odds)
+
+    def _held(self, alive: Sequence[int]) -> tuple[int, float]:
+        """The deepest of these live positions that has an hour, and the share of its hour that is left."""
+        position = next((p for p in alive if self._alive[p].ttl == "1h"), 0)
+        if not position:
+            return 0, 0.0
+        return position, 1.0 - (self._now - self._alive[position].at) / TTL_SECONDS["1h"]
 
     def _grow(self, stable: int) -> None:
         """By how many tokens the stable part grew since the last request; what is usual in the scope, if that is unknown."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,7 +22,7 @@ HORIZONS: Final = (TTL_SECONDS["5m"], 600.0, 1200.0, 2400.0, TTL_SECONDS["1h"])
 """Ages in seconds at which an open use is looked at: five minutes, and four steps from there to the hour."""
 FADE: Final = 0.99
 """What a settled use still counts after the next one: about the last hundred decide."""
-BORROWED: Final = 25.0
+BORROWED: Final = 12.0
 """How many uses' worth of the scope's experience a conversation starts from."""
 _PRIORS: Final[Mapping[Hashable, tuple[float, float]]] = {
     "tools": (3.0, 1.0),
@@ -34,21 +34,31 @@ _PRIORS: Final[Mapping[Hashable, tuple[float, float]]] = {
 Tools change less than the system, and it less than the messages, so their ends are marked while nothing is known;
 what follows a volatile block is taken for lost until seen otherwise.
 """
-_LATE: Final = (0.02, 2.5)
-"""Prior of each step after five minutes: about one in thirty comes back within the hour, until seen."""
+_LATE: Final = (0.0004, 0.5)
+"""Prior of each step after five minutes: nobody comes back late, until one does.
+
+It weighs half a use. Scopes are of two kinds, those where everybody comes back within the hour and those where nobody
+does, so the first one to be late tells nearly all.
+"""
+_OWN: Final[Mapping[Hashable, Sequence[tuple[float, float]]]] = {
+    kind: ((good, good + bad), *[(_LATE[0], sum(_LATE))] * (len(HORIZONS) - 1))
+    for kind, (good, bad) in {**_PRIORS, None: (1.0, 1.0)}.items()
+}
+"""The priors by kind of role, for each age: how many came back, of how many uses."""
 _MOST_USES = 4096
 
 
 class Odds:
-    """Per role, how many uses survived; a parent lends its experience.
+    """Per role, how many uses survived; a parent lends its experience, without one the ``siblings`` give the prior's mean.
 
     Kept are hazards: of the uses that reached the age before, how many came back until this one. So
     P5 = h_0 and P60 = 1 - product of (1 - h_k) (Kaplan and Meier's estimate), and an hour need not pass before it
     counts that nobody came; a frequency of returns within the hour would know the returns at once and the others late.
     """
 
-    def __init__(self, parent: Odds | None = None) -> None:
+    def __init__(self, parent: Odds | None = None, siblings: Mapping[str, Odds] | None = None) -> None:
         self._parent = parent
+        self._siblings: Mapping[str, Odds] = {} if siblings is None else siblings
         self._tallies: dict[Role, list[list[float]]] = {}
 
     def settle(self, role: Role, horizon: int, *, survived: bool) -> None:
@@ -96,14 +106,30 @@ class Odds:
             if tallies is None:
                 return priors
             return [(s + BORROWED * prior) / (n + BORROWED) for (n, s), prior in zip(tallies, priors)]  # noqa: B905
-        good, bad = _PRIORS.get(role[0], (1.0, 1.0))
-        late, lost = _LATE
+        own = _OWN.get(role[0], _OWN[None])
+        if len(self._siblings) > 1:
+            own = self._moved(own, role)
         if tallies is None:
-            return [good / (good + bad)] + [late / (late + lost)] * (len(HORIZONS) - 1)
-        settled, survived = tallies[0]
-        hazards = [(s + late) / (n + late + lost) for n, s in tallies]
-        hazards[0] = (survived + good) / (settled + good + bad)
-        return hazards
+            return [good / weight for good, weight in own]
+        return [(s + good) / (n + weight) for (n, s), (good, weight) in zip(tallies, own)]  # noqa: B905
+
+    def tallies(self, role: Role) -> list[list[float]] | None:
+        """Per age, how many uses reached it and how many of them came back, faded; None for a role that was not used."""
+        return self._tallies.get(role)
+
+    def _moved(self, own: Sequence[tuple[float, float]], role: Role) -> Sequence[tuple[float, float]]:
+        """The priors with the mean that siblings saw, and the weight they had: their law is like this one's, not the same."""
+        seen = [tallies for o in self._siblings.values() if o is not self and (tallies := o.tallies(role))]
+        if not seen:
+            return own
+        moved = []
+        for horizon, (good, weight) in enumerate(own):
+            n, s = weight, good
+            for tallies in seen:
+                n += tallies[horizon][0]
+                s += tallies[horizon][1]
+            moved.append((s / n * weight, weight))
+        return moved
 
 
 @dataclass(slots=True)

@@ -93,7 +93,7 @@ def test_a_conversation_starts_from_its_scope_and_departs_from_it():
 
 
 def test_how_much_an_estimate_stands_on_is_counted_with_prior_and_loan():
-    """The prior is worth 2 uses; of 500 the last hundred decide; a conversation borrows 25 of them and adds its own."""
+    """The prior is worth 2 uses; of 500 the last hundred decide; a conversation borrows a dozen of them and adds its own."""
     scope = Odds()
     talk = Odds(scope)
     assert scope.seen(ROLE) == talk.seen(ROLE) == 2
@@ -110,11 +110,51 @@ def test_a_clock_set_back_is_a_gap_of_nothing():
     assert learn([-50]).of(ROLE)[0] == pytest.approx(2 / 3)
 
 
-def test_before_anything_is_seen_few_are_expected_back_late():
-    """Of the third of the systems that is late, one in 126 comes back in each of four steps."""
+def test_before_anything_is_seen_nobody_is_expected_back_late():
+    """Of the third of the systems that is late, one in 1 251 comes back in each of four steps."""
     p5, p60 = Odds().of(("system", 0))
     assert p5 == pytest.approx(2 / 3)
-    assert p60 == pytest.approx(1 - 1 / 3 * (1 - 0.02 / 2.52) ** 4)
+    assert p60 == pytest.approx(1 - 1 / 3 * (1 - 0.0004 / 0.5004) ** 4)
+
+
+def test_the_first_one_who_comes_back_late_tells_nearly_all():
+    """P5 = (0 + 2) / (1 + 3); of the other half, 1.0004 / 1.5004 in the first step, hardly anybody in the three after it."""
+    p5, p60 = learn([400], role=("system", 0)).of(("system", 0))
+    assert p5 == pytest.approx(0.5)
+    assert p60 == pytest.approx(1 - 0.5 * (0.5 / 1.5004) * (1 - 0.0004 / 0.5004) ** 3)
+
+
+def family(**learned):
+    """The odds of each model of a scope: of so many uses of the system these came back, then so many late, in the first step."""
+    odds = {}
+    for model, (uses, back, late) in learned.items():
+        odds[model] = Odds(siblings=odds)
+        for i in range(uses):
+            odds[model].settle(("system", 0), 0, survived=i < back)
+        for i in range(uses - back):
+            odds[model].settle(("system", 0), 1, survived=i < late)
+    return odds
+
+
+def test_a_model_starts_from_what_the_scope_saw_with_the_others():
+    """One use each of two models came back: (2 + 2) / (2 + 3), and nothing of its own is needed for it."""
+    odds = family(old=(1, 1, 0), other=(1, 1, 0), new=(0, 0, 0))
+    assert odds["new"].of(("system", 0))[0] == pytest.approx(4 / 5)
+    assert odds["new"].of(("tools",))[0] == pytest.approx(3 / 4)
+
+
+def test_what_others_saw_weighs_no_more_than_the_prior():
+    """Its own only use was lost: three quarters of the prior's three uses come back, (0 + 3 * 3 / 4) / (1 + 3)."""
+    odds = family(old=(1, 1, 0), new=(1, 0, 0))
+    assert odds["new"].of(("system", 0))[0] == pytest.approx(2.25 / 4)
+
+
+def test_a_late_return_to_one_model_makes_it_likely_to_the_others():
+    """(1 + 0.0004) / (1 + 0.5004) of those that are late, with the weight of half a use."""
+    odds = family(old=(1, 0, 1), new=(0, 0, 0))
+    assert odds["new"].hazards(("system", 0))[1] == pytest.approx(1.0004 / 1.5004)
+    odds["new"].settle(("system", 0), 1, survived=False)
+    assert odds["new"].hazards(("system", 0))[1] == pytest.approx(0.5004 * 1.0004 / 1.5004 / 1.5004)
 
 
 def an_hour_is_cheaper(odds, role):
