@@ -204,7 +204,7 @@ def _with_hours(
         late = here.p60 - here.p5
         if here.tokens > read:  # an entry that is alive keeps its lifetime
             if late > 0:
-                lost = late * spare / (1 - late)
+                lost = late * spare / max(1 - late, 1 - _SURE)
                 often = max(1.0, min(math.sqrt(2 * extra / lost), 1 / (1 - min(here.p60, _SURE))))
                 without = here.tokens - before - (left * (min(held, here.tokens) - before) if held > before else 0.0)
                 gain += without * lost * (1 + often) / 2

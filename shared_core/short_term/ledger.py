@@ -17,8 +17,12 @@ from shared_core.errors import InvalidInput
 from shared_core.short_term.plan import Plan
 from shared_core.short_term.rules import ModelRules
 
-_FADE = 0.8
-"""What a bill still says of the estimates after the next one; a long prompt says more than a short one."""
+_FADE = 0.98
+"""What a bill still says of the estimates after the next one; a long prompt says more than a short one.
+
+About the last fifty decide: a tokenizer does not change, and a correction that does from one request to the next moves
+the boundaries of what was sent before.
+"""
 _RATIOS = (0.25, 4.0)
 """How far a bill may correct the estimates: beyond is no tokenizer but a picture, a file, or several prompts in one bill."""
 

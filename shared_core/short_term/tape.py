@@ -18,6 +18,10 @@ from shared_core.short_term.blocks import Content, Inner, Reader, Wish, canonica
 from shared_core.short_term.estimates import written
 
 
+_MOST_ADDED = 64
+"""So many messages from the end of a request what was said last is looked for, if it does not stand where it stood."""
+
+
 class Spoken(NamedTuple):
     """One message: ``wire``, what is sent of it, canonical and never handed out, and its content taken apart.
 
@@ -69,16 +73,22 @@ class Tape:
         return self._go_on(messages, n, None, 0)
 
     def shared_with(self, messages: list[Message]) -> int:
-        """How many messages a request may have in common with the last one: all, all but the last, or half; 0 for less.
+        """How many messages of a request may belong to the last one: all, all but the last, or half; 0 for less.
 
-        Looked at are the last two of them, a question and its answer, and of these the first block: others may be
+        Or those up to the last one's end, if that stands further ahead now: a window moved on, or history was compacted.
+        Looked at are the last two messages, a question and its answer, and of these the first block: others may be
         recalled anew in every turn.
         """
-        n = len(self._raw)
+        n, m = len(self._raw), len(messages)
         for k in (n, n - 1, (n + 1) // 2):
-            if 0 < k <= len(messages) and all(self._begins_alike(i, messages[i]) for i in range(max(k - 2, 0), k)):
+            if 0 < k <= m and self._ends_alike(k, messages, k):
                 return k
-        return 0
+        ahead = range(min(m, n - 1), max(m - _MOST_ADDED, 0), -1)
+        return next((k for k in ahead if self._ends_alike(n, messages, k)), 0)
+
+    def _ends_alike(self, n: int, messages: list[Message], k: int) -> bool:
+        """Whether the first n messages here end as the first k there do."""
+        return all(self._begins_alike(n - back, messages[k - back]) for back in range(1, min(2, n, k) + 1))
 
     def _begins_alike(self, i: int, message: Any) -> bool:
         if self._raw[i] == message:

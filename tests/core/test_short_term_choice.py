@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared_core.short_term.choice import Candidate, bill, choose, falling, reachable
@@ -161,6 +161,7 @@ odds = st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted)
 
 
 @given(st.lists(st.tuples(st.integers(100, 5000), odds, st.booleans()), min_size=1, max_size=6), st.integers(0, 6))
+@example([(100, [0.0, 1.0], True)], 0)  # everybody comes back, and nobody within five minutes
 @settings(max_examples=200, deadline=None)
 def test_lifetimes_never_grow_along_the_prompt_and_four_are_the_most(spans, read):
     """Whatever is alive and however likely it is to come back."""

@@ -262,14 +262,14 @@ def test_many_requests_in_flight_correct_the_estimate_once_and_not_each_other(pr
 
 
 def test_older_bills_say_less_of_the_estimate_and_short_prompts_too(prompts):
-    """Billed once and twice what was estimated: (0.8 * 1 + 2) / (0.8 + 1) = 1.556. Four times of a few tokens: hardly more."""
+    """Billed once and twice what was estimated: (0.98 * 1 + 2) / (0.98 + 1) = 1.505. Four times of a few tokens: hardly more."""
     plan = planned(prompts)
     for factor in (1, 2):
         prompts.record({"input_tokens": factor * plan.expected.total}, plan=plan)
-    assert prompts.ledger.ratio("claude-sonnet-5") == pytest.approx(1.556, abs=0.001)
+    assert prompts.ledger.ratio("claude-sonnet-5") == pytest.approx(1.505, abs=0.001)
     short = planned(prompts, text="a few words")
     prompts.record({"input_tokens": 4 * short.parts.estimated}, plan=short)
-    assert prompts.ledger.ratio("claude-sonnet-5") == pytest.approx(1.556, abs=0.02)
+    assert prompts.ledger.ratio("claude-sonnet-5") == pytest.approx(1.505, abs=0.02)
 
 
 @pytest.mark.parametrize(("factor", "ratio"), [(50, 4.0), (0.01, 0.25)])
