@@ -141,7 +141,9 @@ class Step:
             self._ask(position, ttl, forced=few, by="automatic" if alone == (position, wanted) else "caller")
         offered = falling([self._candidates[position] for position in sorted(self._candidates)])
         # What was written by an estimate that usage has since lowered below the minimum was not written at all.
-        alive = [p for p in sorted(self._alive, reverse=True) if self.tokens(p) >= self.rules.min_tokens]
+        alive = sorted(self._alive, reverse=True)
+        while alive and self.tokens(alive[-1]) < self.rules.min_tokens:
+            alive.pop()
         choice = choose(offered, self.rules, alive, self.tokens, self._held(alive))
         marks = tuple(self._breakpoint(candidate, ttl, explicit_only) for candidate, ttl in choice.marked)
         return choice, marks, tuple(notes)

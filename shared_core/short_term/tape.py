@@ -17,7 +17,6 @@ from shared_core.messages import Message
 from shared_core.short_term.blocks import Content, Inner, Reader, Wish, canonical, fields_of, is_flat, read_content
 from shared_core.short_term.estimates import written
 
-
 _MOST_ADDED = 64
 """So many messages from the end of a request what was said last is looked for, if it does not stand where it stood."""
 
