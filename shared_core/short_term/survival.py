@@ -34,7 +34,7 @@ _PRIORS: Final[Mapping[Hashable, tuple[float, float]]] = {
 Tools change less than the system, and it less than the messages, so their ends are marked while nothing is known;
 what follows a volatile block is taken for lost until seen otherwise.
 """
-_LATE: Final = (0.0004, 0.5)
+_LATE: Final = (0.0, 0.5)
 """Prior of each step after five minutes: nobody comes back late, until one does.
 
 It weighs half a use. Scopes are of two kinds, those where everybody comes back within the hour and those where nobody
