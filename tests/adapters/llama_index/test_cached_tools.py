@@ -235,16 +235,18 @@ class TestFailures:
             event = await context.wait_for_event(HumanResponseEvent, waiter_event=InputRequiredEvent(prefix="sure?"))
             return f"{what}: {event.response}"
 
-        tool = cached(memory, delete, register={"key": lambda args: args["what"]})
-        said = []
-        for answer in ("yes", "no"):
+        async def said(tool, answer):
             agent = FunctionAgent(llm=Chunked(once_calling("delete", {"what": "x"})), tools=[tool])
             run = agent.run("Delete x.")
             async for event in run.stream_events():
                 if isinstance(event, InputRequiredEvent):
                     run.ctx.send_event(HumanResponseEvent(response=answer))
-            said.append(str(await run))
-        assert said == ["x: yes", "x: no"]
+            return str(await run)
+
+        if "Waiting for event" in await said(FunctionTool.from_defaults(delete), "yes"):
+            pytest.skip("an agent of this release of LlamaIndex lets no tool wait for a person")
+        tool = cached(memory, delete, register={"key": lambda args: args["what"]})
+        assert [await said(tool, "yes"), await said(tool, "no")] == ["x: yes", "x: no"]
         assert memory.tools.stats()["entries"] == 0
 
     def test_a_call_with_wrong_arguments_says_what_the_function_says(self, memory, counted):
