@@ -9,6 +9,7 @@ import io
 import re
 from pathlib import Path
 
+import anthropic
 import pytest
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -53,7 +54,7 @@ def test_every_block_of_a_page_runs_twice_and_prints_what_the_page_shows(page, t
     from tests.adapters.llama_index.conftest import Script
 
     monkeypatch.chdir(tmp_path)
-    with PromptEndpoint() as endpoint:
+    with PromptEndpoint() as endpoint, clients_closed(monkeypatch):
         monkeypatch.setenv("ANTHROPIC_BASE_URL", endpoint.url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
         for _ in range(2):
@@ -69,6 +70,24 @@ def test_every_block_of_a_page_runs_twice_and_prints_what_the_page_shows(page, t
                     "TOOLS": [{"name": "get_weather", "input_schema": {"type": "object", "properties": {}}}],
                 },
             )
+
+
+@contextlib.contextmanager
+def clients_closed(monkeypatch):
+    """Close the clients that a page makes, which leaves that to the reader's program."""
+    made = []
+
+    class Client(anthropic.Anthropic):
+        def __init__(self, *given, **named):
+            super().__init__(*given, **named)
+            made.append(self)
+
+    monkeypatch.setattr(anthropic, "Anthropic", Client)
+    try:
+        yield
+    finally:
+        for client in made:
+            client.close()
 
 
 def run(page, names):
