@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from shared_core.errors import InvalidInput
 from shared_core.mid_term import tools
@@ -13,9 +13,6 @@ from shared_core.mid_term.tool_calls import Prepared
 from shared_core.mid_term.tool_counts import ToolCounts
 from shared_core.mid_term.tool_entry import Call, default_digests
 from shared_core.mid_term.tools import Policy
-
-_MOST_DEFAULTS: Final = 8
-"""Of so many functions called by one name the defaults are kept, those heard of last."""
 
 
 class KnownTools:
@@ -45,7 +42,7 @@ class KnownTools:
     def _learn(self, name: str, defaults: tools.Defaults) -> None:
         known = self._defaults.get(name, ())
         if not any(_same(defaults, one) for one in known):
-            self._defaults[name] = (*known[1 - _MOST_DEFAULTS :], defaults)
+            self._defaults[name] = (*known[1 - tools.MOST_DEFAULTS :], defaults)
 
     def policy(self, name: str) -> Policy | None:
         """What was said about the name last, or None."""

@@ -8,13 +8,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
 
 from shared_core.mid_term.invalidation import Kind, Reach, counter
 from shared_core.mid_term.rows import Rows
-
-_MOST_DEFAULTS: Final = 8
-"""Of so many functions of one name the defaults are noted: it may be the name of a new function each time."""
+from shared_core.mid_term.tools import MOST_DEFAULTS
 
 
 class OtherProcesses:
@@ -46,7 +43,7 @@ class OtherProcesses:
 
     def _to_note(self, tool: str, defaults: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         at = (_defaults_of(tool), json.dumps(defaults, sort_keys=True))
-        if defaults and at not in self._noted and self._functions[tool] < _MOST_DEFAULTS:
+        if defaults and at not in self._noted and self._functions[tool] < MOST_DEFAULTS:
             self._functions[tool] += 1
             yield at
 

@@ -88,6 +88,8 @@ class Policy:
 
 
 UNKNOWN: Final = Policy(cacheable=False)
+MOST_DEFAULTS: Final = 8
+"""Of so many functions of one name the defaults are known: it may be the name of a new function each time."""
 
 
 class UnclearResources(Exception):

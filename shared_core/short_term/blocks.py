@@ -231,12 +231,16 @@ def _taken_out(block: dict[str, Any]) -> Wish | None:
     """Take every breakpoint out of our own copy of a block; what the first of them asked for. None counts on a citation."""
     wish = ttl_of(block.pop("cache_control")) if "cache_control" in block else None
     for name in _NESTS:
-        parts = block.get(name)
-        for part in parts if type(parts) is list else [parts] if type(parts) is dict else ():
-            if type(part) is dict:
-                inner = _taken_out(part)
-                wish = wish or (inner if name != "citations" else None)
+        for part in _held(block, name):
+            inner = _taken_out(part)
+            wish = wish or (inner if name != "citations" else None)
     return wish
+
+
+def _held(block: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """The blocks that a canonical block holds under a name: one, or those of a list."""
+    parts = block.get(name)
+    return [part for part in (parts if type(parts) is list else [parts]) if type(part) is dict]
 
 
 def _is_markable(block: Mapping[str, Any], called_by_code: set[str]) -> bool:
@@ -255,12 +259,7 @@ def _is_markable(block: Mapping[str, Any], called_by_code: set[str]) -> bool:
 def _holds_image(block: Mapping[str, Any]) -> bool:
     if block.get("type") == "image":
         return True
-    for name in ("content", "source"):
-        parts = block.get(name)
-        for part in parts if type(parts) is list else [parts] if type(parts) is dict else ():
-            if type(part) is dict and _holds_image(part):
-                return True
-    return False
+    return any(_holds_image(part) for name in ("content", "source") for part in _held(block, name))
 
 
 def _by_code(caller: Any) -> bool:

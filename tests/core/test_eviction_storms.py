@@ -1,8 +1,6 @@
 """Storms of threads on one cache: no slot, no bound and no value is lost."""
 
 import random
-import sys
-import threading
 from functools import partial
 
 import pytest
@@ -68,16 +66,7 @@ def fill(cache, number):
 def test_threads_that_put_different_keys_at_once_fill_a_cache_to_its_bound_exactly():
     for _ in range(20):
         cache = AttentionLRUCache(400)
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(1e-6)
-        try:
-            threads = [threading.Thread(target=fill, args=(cache, number)) for number in range(4)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        finally:
-            sys.setswitchinterval(interval)
+        at_once(*[partial(fill, cache, number) for number in range(4)])
         assert set(cache.keys()) == {f"{n}-{i}" for n in range(4) for i in range(100)}
         assert cache.stats()["evictions"] == 0
         in_order(cache, 400)
