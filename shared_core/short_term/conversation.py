@@ -96,9 +96,9 @@ class Talks:
     def find(
         self, name: Name, messages: list[Message], make: Callable[[], Conversation]
     ) -> tuple[Hashable, Conversation]:
-        """The conversation of this name that shares most with the request, if that is at least half of what was sent last.
+        """The conversation of this name that shares most with the request (``Tape.shared_with``).
 
-        Else a new one, which knows of what it shares with another. What it goes by comes with it.
+        Where none shares enough, a new one, which knows of what it shares with another. What it goes by comes with it.
         """
         best, most, free = None, 0, None
         others: list[Conversation] = []
